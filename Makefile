@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lock test test-all check fast pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker bench soak growth absence torture day clean
+.PHONY: farm lock test test-all check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker bench soak growth absence torture day clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -131,7 +131,7 @@ test: $(PROGRAMS)
 	@echo "Side by side: $(PARTS)"
 	@$(BESIDE) $(PARTS:%=part-%)
 
-# Everything, in about 36 minutes on two cores: before a release, and after a change to a thing that only this tests.
+# Everything, in about an hour on two cores: before a release, and after a change to a thing that only this tests.
 test-all: export GF_I2P_TIER = all
 test-all: $(PROGRAMS)
 	@echo "Side by side, every test: $(PARTS) canaries; and then attack, whose figures need a machine that does nothing else"
@@ -148,13 +148,20 @@ check: $(VENV)/.test
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-# More workers than cores: half of the time the tests wait for elections and processes. Coverage costs time: only the
-# tests of wire/ and raft/ pay for it.
+# More workers than cores: half of the time the tests wait for elections and processes.
 fast: $(VENV)/.test $(VENV)/.test-programs
+ifeq ($(GF_I2P_TIER),all)
+	@$(MAKE) --no-print-directory coverage
+	@$(BIN)/python -m pytest -n 4 --ignore=tests/wire --ignore=tests/raft -m "not spark" $(PYTEST_ARGS)
+else
+	@$(BIN)/python -m pytest -n 4 -m "not spark" $(PYTEST_ARGS)
+endif
+
+# The tests of wire/ and raft/ take four times as long when coverage counts, so only `make test-all` does this.
+coverage: $(VENV)/.test
 	@$(BIN)/python -m pytest -n 2 tests/wire tests/raft --cov=gf_i2p/wire --cov=gf_i2p/raft --cov-report= $(PYTEST_ARGS)
 	@echo "Branch coverage of wire/ and raft/ (at least 95 % is required):"
 	@$(BIN)/coverage report --include='gf_i2p/wire/*,gf_i2p/raft/*' --skip-covered --fail-under=95
-	@$(BIN)/python -m pytest -n 4 --ignore=tests/wire --ignore=tests/raft -m "not spark" $(PYTEST_ARGS)
 
 # One Spark for all of them, which takes both cores: more processes would each have their own.
 pipeline: $(VENV)/.test $(VENV)/.spark-programs

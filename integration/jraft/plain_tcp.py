@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import struct
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -13,6 +15,7 @@ from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.message_stream import RequestDecoder, ResponseDecoder
 from gf_i2p.wire.messages import (
     NOBODY,
+    REQUEST_HEADER_BYTES,
     RESPONSE_TYPE,
     MessageType,
     Request,
@@ -154,13 +157,26 @@ class PlainListener:
             writer.transport.abort()
 
 
+def encode_without_limits(request: Request, entries: bytes) -> bytes:
+    """Encode a request with entries of any size, as JRaft does. `request` has none; `entries`: the encoded entries."""
+    head = encode_request(request)
+    return head[: REQUEST_HEADER_BYTES - 4] + struct.pack(">I", len(entries)) + entries
+
+
 async def ask_jraft(port: int, kind: MessageType, entries: tuple[Entry, ...], seconds: float = 5.0) -> Response:
-    """Send one request as a client of a JRaft server; raises `OSError`, also without an answer in time."""
+    """Send one request as a client of a JRaft server; a post has any size. Raises `OSError`, also without an answer."""
+    request = Request(kind, NOBODY, NOBODY, 0, 0, 0, 0)
+    if kind is MessageType.CLIENT_REQUEST:
+        heads = [struct.pack(">qBI", 0, each.value_type, len(each.value)) for each in entries]
+        encoded = b"".join(head + each.value for head, each in zip(heads, entries, strict=True))
+        data = encode_without_limits(request, encoded)
+    else:
+        data = encode_request(replace(request, entries=entries))
     try:
         async with asyncio.timeout(seconds):
             reader, writer = await asyncio.open_connection(HOST, port)
             try:
-                writer.write(encode_request(Request(kind, NOBODY, NOBODY, 0, 0, 0, 0, entries)))
+                writer.write(data)
                 decoder = ResponseDecoder()
                 while piece := await reader.read(_PIECE_BYTES):
                     for response in decoder.feed(piece):

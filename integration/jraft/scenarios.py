@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 from gf_i2p.raft.settings import Flow
+from gf_i2p.wire.limits import MAX_VALUE_BYTES
 from gf_i2p.wire.log_values import ClusterServer
 from gf_i2p.wire.messages import MessageType
 from integration.harness.processes import free_ports
@@ -253,6 +254,70 @@ async def jraft_snapshots(farm: MixedFarm) -> None:
     await farm.all_have_everything()
 
 
+async def large_value(farm: MixedFarm) -> None:
+    """JRaft leads, with a value over 1 MiB: gf-i2p cannot follow, says so, and unseats nobody."""
+    leader, ours = await _followed(farm)
+    await farm.post(leader, 1, size=MAX_VALUE_BYTES + 1)
+    await _goes_on_without_us(farm, leader, ours)
+
+
+async def large_request(farm: MixedFarm) -> None:
+    """JRaft leads, and sends over 16 MiB in one request to gf-i2p, which was away; then as with a large value."""
+    leader, ours = await _followed(farm)
+    port = ours.port
+    await farm.stop_ours(3)
+    await farm.post(leader, 20, size=MAX_VALUE_BYTES - 1)
+    ours = await farm.our(3, port=port)
+    await _goes_on_without_us(farm, leader, ours)
+
+
+async def _followed(farm: MixedFarm) -> tuple[JraftServer, PlainServer]:
+    """Two JRaft servers, and a gf-i2p server that follows their leader."""
+    ports = free_ports(2)
+    servers = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
+    for server, port in zip(servers, ports, strict=True):
+        farm.their(server.id, [other for other in servers if other != server], port=port, timing=PATIENT)
+    leader = await farm.jraft_leader([1, 2])
+    ours = await farm.our(3)
+    await farm.add(leader, ours)
+    await farm.see("ours is a member", lambda: len(ours.driver.core.configuration.servers) == 3)
+    await farm.post(leader, 20)
+    await farm.all_have_everything()
+    return leader, ours
+
+
+async def _goes_on_without_us(farm: MixedFarm, leader: JraftServer, ours: PlainServer) -> None:
+    """The gf-i2p server has shorter time-outs than the JRaft servers, cannot follow, and still deposes none of them."""
+    core = ours.driver.core
+    await farm.see("ours says that it cannot follow", lambda: core.cannot_follow is not None)
+    term, began = core.term, farm.progress.seconds
+    heard = 0
+
+    def led() -> bool:
+        nonlocal heard
+        heard += core.leader == leader.id
+        assert (core.role, core.term) == ("follower", term), "a server that cannot follow stood for election"
+        return farm.progress.seconds > began + 20 * TIMING.election_max
+
+    await farm.see("twenty of our time-outs have passed", led)
+    assert heard > 0
+    assert (await farm.jraft_leader([1, 2])) is leader
+    await farm.post(leader, 20)
+    del farm.ours[3]  # this server lacks the entries
+    try:
+        await farm.all_have_everything()  # JRaft accepts what only the leader has
+        leader.kill()
+        other = farm.theirs[3 - leader.id]
+        await farm.jraft_leader([other.id])
+        assert core.role == "follower"
+        await farm.post(other, 20)
+        leader.start()
+        await farm.all_have_everything()
+        assert core.cannot_follow is not None
+    finally:
+        await ours.stop()
+
+
 async def _again(farm: MixedFarm, *, snapshot_distance: int) -> JraftServer:
     """Kill and restart all JRaft servers; return the new leader."""
     for server in farm.theirs.values():
@@ -283,5 +348,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         our_snapshots,
         answers_lost,
         jraft_snapshots,
+        large_value,
+        large_request,
     )
 }

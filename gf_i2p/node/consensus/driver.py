@@ -221,9 +221,9 @@ class Driver:
         def late(response: Response | None) -> None:
             self._loop.call_later(self.core.timing.doubt / 2, self._answer, done, response)
 
-        before = self.core.cannot_follow
+        followed = self.core.cannot_follow is None
         self._step(inputs.Incoming(late, request))
-        if self.core.cannot_follow not in {None, before}:
+        if followed and self.core.cannot_follow is not None:
             self._log.error("cannot follow the leader", what=self.core.cannot_follow)
 
     def reachable(self, peer: int, round_trip: float | None = None) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from gf_i2p.raft.settings import Timing
 from gf_i2p.wire.entries import Entry, ValueType
@@ -20,19 +21,17 @@ from gf_i2p.wire.limits import MAX_ENTRIES_BYTES
 from gf_i2p.wire.log_values import ClusterServer, Configuration
 from gf_i2p.wire.message_stream import RequestDecoder, ResponseDecoder
 from gf_i2p.wire.messages import (
-    REQUEST_HEADER_BYTES,
     RESPONSE_TYPE,
     MessageType,
     Request,
     Response,
-    encode_request,
     encode_response,
 )
 from integration.harness.local_farm import becomes
 from integration.harness.processes import free_ports
 from integration.jraft.jraft_server import endpoint
 from integration.jraft.plain_server import PlainServer
-from integration.jraft.plain_tcp import HOST
+from integration.jraft.plain_tcp import HOST, encode_without_limits
 
 TIMING = Timing(heartbeat=0.02, election_min=0.2, election_max=0.4)
 TERM = 3
@@ -74,10 +73,8 @@ class Leader:
                 while True:
                     entries = b"".join(self.log[self.next - 1 : self.next + 199])
                     previous = struct.unpack_from(">q", self.log[self.next - 2])[0] if self.next > 1 else 0
-                    head = encode_request(
-                        Request(MessageType.APPEND_ENTRIES_REQUEST, 1, 2, TERM, previous, self.next - 1, 0)
-                    )
-                    writer.write(head[: REQUEST_HEADER_BYTES - 4] + struct.pack(">I", len(entries)) + entries)
+                    request = Request(MessageType.APPEND_ENTRIES_REQUEST, 1, 2, TERM, previous, self.next - 1, 0)
+                    writer.write(encode_without_limits(request, entries))
                     await writer.drain()
                     found: list[Response] = []
                     while not found:
@@ -156,3 +153,15 @@ async def test_it_follows_again_when_the_entries_fit(tmp_path: Path) -> None:
         await becomes("it has the entry", lambda: ours.driver.core.log.last_index == 3)
         assert ours.driver.core.cannot_follow is None
         assert Entry(TERM, ValueType.APPLICATION, bytes(30)) == ours.log()[-1][1]
+
+
+async def test_it_says_so_once_also_when_the_request_grows(tmp_path: Path) -> None:
+    with capture_logs() as lines:
+        async with mixed(tmp_path, 20, *[100_000] * 180) as (ours, leader):
+            await becomes("it says so", lambda: ours.driver.core.cannot_follow is not None)
+            core = ours.driver.core
+            for _ in range(3):
+                before = core.cannot_follow
+                leader.log.append(entry(100_000))
+                await becomes("the sizes differ", lambda before=before: core.cannot_follow != before)  # type: ignore[misc]
+    assert [line["event"] for line in lines].count("cannot follow the leader") == 1
