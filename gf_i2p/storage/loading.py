@@ -105,10 +105,10 @@ def load_stored_log(
 ) -> Loaded:
     """Read and check a log's content. Of the entries, read only those that confirm the term runs and Configurations.
 
-    The time depends on the number of terms and the size of the snapshot, not on the number of entries; with `pages`,
-    which checks the structure of all pages, also on the size of the file (0.3 ms per MiB). Raises
-    `StorageError` when the log belongs to another server, or needs a WAL longer than `wal_bytes`; `DamagedError` when
-    its parts contradict each other. A damaged snapshot raises nothing: see `Loaded.snapshot_fault`. A snapshot that
+    The time depends on the number of terms, the size of the snapshot and the length of the WAL, not on the number of
+    entries; with `pages`, which checks the structure of all pages, also on the size of the file (0.3 ms per MiB).
+    Raises `StorageError` when the log belongs to another server, or needs a WAL longer than `wal_bytes`; `DamagedError`
+    when its parts contradict each other. A damaged snapshot raises nothing: see `Loaded.snapshot_fault`. A snapshot that
     `check_snapshot` refuses counts as damaged. `main`: see `main_file_row`.
     """
     execute = connection.execute
@@ -181,6 +181,9 @@ def _check_terms(
     spans = [span for span in spans if span[0] <= span[1]]
     indexes = {index for index, _ in configurations}
     indexes.update(index for first, end, _ in spans for index in (first, end))
+    # Whatever comes with a Configuration renews the server's row. The row is as old as the WAL, or younger.
+    uncounted = range(max(row.last_index, base.last) + 1, last_index + 1)
+    indexes.update(uncounted)
     entries = _entries_at(path, connection, sorted(indexes))
     for first, end, term in spans:
         if entries[first].term != term or entries[end].term != term:
@@ -188,6 +191,10 @@ def _check_terms(
     for index, value in configurations:
         if index <= base.last or entries[index][1:] != (ValueType.CONFIGURATION, value):
             raise damaged(path, f"the entry {index} should be a Configuration, but differs from the stored one")
+    stored = {index for index, _ in configurations}
+    for index in uncounted:
+        if entries[index].value_type is ValueType.CONFIGURATION and index not in stored:
+            raise damaged(path, f"the entry {index} is a Configuration, and is not stored as one: some pages are older")
 
 
 def _snapshot(

@@ -30,6 +30,7 @@ def test_seeds_are_clean_and_farms_get_something_done(part: int) -> None:
     assert sum(result.operations for result in results) > 30 * len(results)
 
 
+@pytest.mark.slow  # `make simulate` runs the same seeds
 @pytest.mark.parametrize("seed", FAILED, ids=lambda seed: str(seed.number))
 def test_a_seed_that_once_failed(seed: object) -> None:
     assert passes(simulate(seed.number, seed.nodes))  # type: ignore[attr-defined]

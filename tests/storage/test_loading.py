@@ -15,6 +15,7 @@ from tests.storage.disk_after_crash import start_over
 from tests.storage.random_writes import (
     SMALL,
     app,
+    configuration,
     copied,
     create,
     filled,
@@ -32,6 +33,23 @@ def test_the_log_of_another_server_or_farm_is_refused(tmp_path: Path) -> None:
     path = filled(tmp_path, SMALL)
     assert "server 7 of the farm 'farm', but the configuration says server 8 of 'farm'" in refusal(path, server_id=8)
     assert "configuration says server 7 of 'other'" in refusal(path, cluster="other")
+
+
+def test_a_configuration_that_only_the_entries_have_is_noticed(tmp_path: Path) -> None:
+    """The pages of the entries are new, and all other pages are old: the disk has lost writes."""
+    path = filled(tmp_path, SMALL)
+    old = ("server", "server_copy", "configuration")
+    with closing(sqlite3.connect(path)) as raw:
+        rows = {table: raw.execute(f"SELECT * FROM {table}").fetchall() for table in old}
+    with closing(open_log(path)) as storage:
+        last = storage.loaded.last_index
+        store(storage, Write(None, last + 1, (app(b"x", 3), configuration(b"late", 3), app(b"y", 3))))
+    with closing(sqlite3.connect(path)) as raw:
+        for table in old:
+            raw.execute(f"DELETE FROM {table}")
+            raw.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[table][0]))})", rows[table])
+        raw.commit()
+    assert f"entry {last + 2} is a Configuration, and is not stored as one" in refusal(path, DamagedError)
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,8 @@ class Disk:
         self._events.after(seconds, self._synced, group)
 
     def _synced(self, group: WriteGroup) -> None:
-        if not self._alive:
-            return
+        if not self._alive or group is not self._group:
+            return  # the server has crashed, or `finish_within` was called
         if self.full:
             self._alive = False
             self._on_failure(DiskFullError("the disk is full: free some space, then start this node again"))
@@ -103,6 +103,12 @@ class Disk:
         self._events.after(self._reported_at - now, self._on_stored, self._writes[-1].number)
         if self._waiting:
             self._begin()
+
+    def finish_within(self, seconds: float) -> None:
+        """End the sync under way after at most `seconds`: the disk was slow and is not slow any more."""
+        if self._group is not None and self.synced_at > self._events.now + seconds:
+            self.synced_at = self._events.now + seconds
+            self._events.after(seconds, self._synced, self._group)
 
     def crash(self) -> tuple[Loss, int]:
         """End the disk's work at a crash; return the effect on the present group, and the number of lost writes."""

@@ -141,6 +141,9 @@ class SimulatedFarm:
         assert self._faults is not None
         self._faults.stop()
         self.net.calm()
+        for server in self.servers.values():
+            if server.up:
+                server.disk.finish_within(self.plan.timing.election_max)
         self.answers_lost = 0.0
 
     def unsettled(self) -> str | None:

@@ -119,6 +119,7 @@ def test_the_closest_of_three_days_with_their_profiles(spark: "SparkSession", la
     assert closest_in(rows_of(spark, lake, "closest")) == closest_in(rows)
 
 
+@pytest.mark.slow  # test_given_hashes.py and test_closest_floodfills.py choose floodfills without Spark
 def test_only_some_floodfills_count(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
     own_netdb, other_netdb = tmp_path / "ours", tmp_path / "others"
     write(own_netdb, NETDB)

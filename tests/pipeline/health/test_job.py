@@ -95,6 +95,7 @@ def test_a_lake_of_another_version_is_read(spark: SparkSession, tmp_path: Path) 
     assert {row["lag_ms"] for row in table(spark, lake, "server_hours").collect()} == {None, 40.0}
 
 
+@pytest.mark.slow  # a second run over all days
 def test_new_entries_change_the_days_around_them(spark: SparkSession, tmp_path: Path) -> None:
     early, late = reports(1, 0, 10), reports(1, 10, 20) + reports(2, 12, 15)
     lake = lake_of(spark, tmp_path / "one", early)

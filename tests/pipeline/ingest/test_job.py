@@ -168,6 +168,7 @@ def test_what_grows_is_packed_and_comes_late(farm: Farm) -> None:
     assert (figures.quarantined_rows, sum(farm.quarantine().values())) == (0, before)
 
 
+@pytest.mark.slow  # the run that was killed half way is made good, too
 def test_a_run_that_was_interrupted_is_made_good(farm: Farm) -> None:
     """The interrupted run had written the entries, and nothing else."""
     keys, quarantine = farm.keys("farm"), farm.quarantine()

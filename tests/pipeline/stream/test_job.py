@@ -88,6 +88,7 @@ def test_histories_that_grow_turn_and_are_packed(spark: SparkSession, tmp_path: 
     assert (figures.new, figures.quarantined_rows) == (0, 0)
 
 
+@pytest.mark.slow  # many batches; ingest has a run that was killed half way
 def test_a_batch_that_was_interrupted_comes_again_and_adds_nothing_twice(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_batch_that_was_interrupted_comes_again_and_adds_nothing_twice(
     assert rows(spark, lake, "server_hours").agg({"records": "sum"}).collect()[0][0] == 13
 
 
+@pytest.mark.slow  # test_alerts.py tells what was noticed
 def test_what_was_noticed_and_not_told_is_told_by_the_next_run(spark: SparkSession, tmp_path: Path) -> None:
     lake, exports = Lake(str(tmp_path / "lake")), tmp_path / "exports"
     records = sorted([*said(1, range(0, 600, 30), publishing=True), *said(2, [5])], key=lambda each: each[0])

@@ -101,6 +101,7 @@ def test_a_history_that_was_never_current_raises_nothing(watch: Watch) -> None:
     assert not (Path(watch.lake.root) / "_stream" / "watched").exists()
 
 
+@pytest.mark.slow  # one more stream
 @pytest.mark.usefixtures("without_health")
 def test_it_is_noticed_while_no_batch_comes(watch: Watch) -> None:
     """While the stream runs, a farm falls silent and later posts again: two events from a single batch of entries."""
@@ -125,6 +126,7 @@ def test_it_is_noticed_while_no_batch_comes(watch: Watch) -> None:
     assert figures.events == 2
 
 
+@pytest.mark.slow  # one more stream
 @pytest.mark.usefixtures("without_health")
 def test_who_is_behind_is_not_silent(watch: Watch) -> None:
     """A stream that was stopped for two hours reads the missed entries in several batches.
