@@ -108,8 +108,8 @@ def load_stored_log(
     The time depends on the number of terms, the size of the snapshot and the length of the WAL, not on the number of
     entries; with `pages`, which checks the structure of all pages, also on the size of the file (0.3 ms per MiB).
     Raises `StorageError` when the log belongs to another server, or needs a WAL longer than `wal_bytes`; `DamagedError`
-    when its parts contradict each other. A damaged snapshot raises nothing: see `Loaded.snapshot_fault`. A snapshot that
-    `check_snapshot` refuses counts as damaged. `main`: see `main_file_row`.
+    when its parts contradict each other. A damaged snapshot raises nothing: see `Loaded.snapshot_fault`. A snapshot
+    that `check_snapshot` refuses counts as damaged. `main`: see `main_file_row`.
     """
     execute = connection.execute
     # The WAL may name another version than the main file's header.
