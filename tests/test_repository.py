@@ -49,9 +49,10 @@ def texts() -> dict[str, str]:
     return found
 
 
-def trees(under: str) -> Iterator[tuple[str, ast.Module]]:
+def trees(under: str, ending: str = ".py", having: str = "") -> Iterator[tuple[str, ast.Module]]:
+    """Give path and tree of the modules in a folder whose path has this ending, and whose text has this part."""
     for path, text in texts().items():
-        if path.startswith(under) and path.endswith(".py"):
+        if path.startswith(under) and path.endswith(ending) and having in text:
             yield path, ast.parse(text)
 
 
@@ -78,9 +79,9 @@ def test_no_file_is_longer_than_one_subject() -> None:
 
 
 def test_every_package_says_what_it_is_for() -> None:
-    packages = {path: tree for path, tree in trees("") if path.endswith("/__init__.py")}
+    packages = dict(trees("", "/__init__.py"))
     assert not [path for path, tree in packages.items() if not ast.get_docstring(tree)]
-    directories = {str(Path(path).parent) for path, _ in trees("gf_i2p/")}
+    directories = {str(Path(path).parent) for path in texts() if path.startswith("gf_i2p/") and path.endswith(".py")}
     assert not [directory for directory in directories if f"{directory}/__init__.py" not in packages]
 
 
@@ -101,7 +102,7 @@ def fixed_waits(tree: ast.Module) -> Iterator[int]:
 
 def test_no_test_waits_for_a_fixed_time() -> None:
     assert not [
-        f"{path}:{line}" for path, tree in trees("tests/") if "sleep" in texts()[path] for line in fixed_waits(tree)
+        f"{path}:{line}" for path, tree in trees("tests/", having="sleep") for line in fixed_waits(tree)
     ]
 
 

@@ -177,6 +177,7 @@ class Node:
         self._ending: set[asyncio.Task[None]] = set()
         self.driver.on_contacts = self._contacts_changed
         self.driver.on_given_up = self._why_silent
+        self.driver.on_violation = self._violated
         self._contacts_changed(self.driver.core.contacts)
         self.removal_check = RemovalCheck(self.driver, transport, config.node.cluster, self._others)
         self._master = None if keys is None else keys.destination
@@ -435,6 +436,10 @@ class Node:
     def lacking(self, server: ClusterServer) -> str | None:
         """Return why the files, as last loaded, do not let this node speak with a joining server; None: no obstacle."""
         return lacking(self._reloaded, self._user_keys.in_force, server)
+
+    def _violated(self, fault: str) -> None:
+        """Count and log, within the limit, that a server broke the protocol."""
+        self.refusals.note(Refusal.PROTOCOL, "server", f"a server broke the protocol: {fault}")
 
     def _why_silent(self) -> str | None:
         """Return the errors of links to servers that are no members, such as a joining server just given up.

@@ -1,7 +1,8 @@
 """The question that precedes an election: who leads? The question takes the place of the pre-vote (thesis 9.6).
 
 The wire has no message for a pre-vote. But every server answers a ClientRequest without entries, so a server that hears
-no leader asks the other members in this form. The answer promises nothing, and changes no term:
+no leader asks the other members in this form. The answer promises nothing, and the question raises no term. An answer
+of a higher term raises the term of the asking server, as any answer does (Raft 5.1):
 
 - A leader accepts.
 - A follower that hears a live leader refuses, names the leader, and tells its own next index, which is above 0.

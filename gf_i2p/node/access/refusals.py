@@ -24,6 +24,8 @@ class Refusal(StrEnum):
     """A leaf member posts too often."""
     BUDGET = "budget"
     """The user posts too many bytes."""
+    PROTOCOL = "protocol"
+    """A server breaks the protocol."""
     DISK = "disk"
     """Log and history have used up the disk budget."""
 

@@ -121,10 +121,12 @@ class Driver:
         """Each is called with a snapshot to restore from; must not raise."""
         self.on_snapshot_wanted: Callable[[], None] | None = None
         """Called when another server needs a newer snapshot than the stored one; must not raise."""
-        self.on_contacts: Callable[[Mapping[int, str]], None] | None = None
+        self.on_contacts: Callable[[Mapping[int, str]], None] = lambda _: None
         """Called with the endpoints of the servers to reach when these have changed; must not raise."""
         self.on_given_up: Callable[[], str | None] | None = None
         """Called when a joining server is given up; returns further reasons, if known; must not raise."""
+        self.on_violation: Callable[[str], None] = lambda fault: self._log.error("protocol broken", what=fault)
+        """Called when a server breaks the protocol, with the fault as a clause; must not raise."""
         self.notice: str | None = None
         """Why the last change of the servers failed; None while a change is under way, or when no change has failed."""
         self._applicable = 0
@@ -540,8 +542,7 @@ class Driver:
         contacts = self.core.contacts
         if contacts != self._contacts:
             self._contacts = contacts
-            if self.on_contacts is not None:
-                self.on_contacts(contacts)
+            self.on_contacts(contacts)
 
     def _perform(self, effects: Effects) -> None:
         if effects.write is not None:
@@ -559,7 +560,7 @@ class Driver:
             self.notice = effects.notice if reasons is None else f"{effects.notice} ({reasons})"
             self._log.warning("servers", what=self.notice)
         if effects.violation is not None:
-            self._log.error("a server broke the protocol", what=effects.violation)
+            self.on_violation(effects.violation)
 
     def _release(self, item: Send | SendReply) -> None:
         if isinstance(item, SendReply):
