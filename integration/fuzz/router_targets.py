@@ -188,7 +188,12 @@ def _recorded_bodies(side: str) -> Iterator[bytes]:
 
 def _objects() -> Iterator[bytes]:
     yield from _recorded_bodies("reply")
+    yield b'{"%s":0}' % (b"u" * 1000)
     yield b'{"a1":0,"z":{"y":[1.5e3,"\\"",true,null]},"b2":0,"b2":0}'
+
+
+_LONGEST_NAME: Final = 100
+"""The program asks for short names of its own, and a note repeats the name. No note repeats a name of the router."""
 
 
 def _router_answer(data: bytes) -> None:
@@ -201,8 +206,9 @@ def _router_answer(data: bytes) -> None:
         answer = CheckedAnswer(info, notes.append)
         reachability(router, answer, notes.append)
         for name in info:
-            answer.count(name)
-            answer.text(name)
+            if len(name) <= _LONGEST_NAME:
+                answer.count(name)
+                answer.text(name)
     for tunnel in server_tunnels(info):
         tunnel.hash()
     assert all(note.isprintable() and len(note) < 1000 for note in notes if "does not tell" not in note)
