@@ -101,9 +101,7 @@ def fixed_waits(tree: ast.Module) -> Iterator[int]:
 
 
 def test_no_test_waits_for_a_fixed_time() -> None:
-    assert not [
-        f"{path}:{line}" for path, tree in trees("tests/", having="sleep") for line in fixed_waits(tree)
-    ]
+    assert not [f"{path}:{line}" for path, tree in trees("tests/", having="sleep") for line in fixed_waits(tree)]
 
 
 @pytest.mark.parametrize(

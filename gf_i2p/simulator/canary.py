@@ -23,6 +23,8 @@ class Canary:
     """The replacements."""
     lives: bool = False
     """Whether only the runs of `life`, hours of a farm's life, can catch this canary."""
+    nodes: int | None = None
+    """Number of servers of the only farms in which the mistake shows; None: any number."""
 
     @contextmanager
     def applied(self) -> Iterator[None]:

@@ -252,7 +252,7 @@ def _hunt(canary: str, first: int, nodes: int | None) -> tuple[str, int | None, 
     with CANARIES[canary].applied():
         for i in range(CANARY_SEEDS):
             try:
-                violation = Seed(first + i, nodes, CANARIES[canary].lives).run().violation
+                violation = Seed(first + i, nodes or CANARIES[canary].nodes, CANARIES[canary].lives).run().violation
             except Exception as error:  # noqa: BLE001 -- the core is broken on purpose, and may raise anything
                 return canary, i + 1, type(error).__name__
             if violation is not None:
