@@ -95,19 +95,26 @@ def check_frames(database: Path) -> None:
 
 
 def is_empty(database: Path) -> bool:
-    """Return whether SQLite finds no frame in a WAL that `check_frames` has accepted.
+    """Return whether SQLite finds no transaction in a WAL that `check_frames` has accepted.
 
-    SQLite may begin such a WAL with a random salt, by which old frames could look newer than the header.
+    Frames without the last frame of their transaction do not count. SQLite may begin such a WAL with a random salt, by
+    which old frames could look newer than the header.
     """
     with wal_path(database).open("rb") as file:
         header = file.read(_HEADER.size)
         if len(header) < _HEADER.size:
             return True
         magic, _, page_bytes, _, *numbers = _HEADER.unpack(header)
-        frame = _read(file, 0, page_bytes)
-    if frame is None or frame.salts != (numbers[0], numbers[1]):
-        return True
-    return frame.checksum != checksum(frame.summed, (numbers[2], numbers[3]), big=bool(magic & 1))
+        salts, before = (numbers[0], numbers[1]), (numbers[2], numbers[3])
+        number = 0
+        while (frame := _read(file, number, page_bytes)) is not None and frame.salts == salts:
+            before = checksum(frame.summed, before, big=bool(magic & 1))
+            if frame.checksum != before:
+                break
+            if frame.commits:
+                return False
+            number += 1
+    return True
 
 
 def _read(file: BinaryIO, number: int, page_bytes: int) -> _Frame | None:

@@ -13,6 +13,7 @@ from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import wal
 from gf_i2p.storage.errors import DamagedError
 from gf_i2p.storage.schema import PAGE_BYTES
+from gf_i2p.storage.wal_frames import is_empty
 from tests.storage.random_writes import State, app, copied, create, open_log, state_of, store, stored_state, writes
 from tests.storage.refusal import refusal
 from tests.storage.write_run import use_small_sizes
@@ -151,3 +152,16 @@ def test_after_a_kill_at_any_time_the_log_opens(tmp_path: Path, monkeypatch: pyt
             path = copied(storage.path, tmp_path / f"b{number}")
             with closing(open_log(copied(path, tmp_path / f"c{number}"))) as again:
                 assert state_of(again) == state
+
+
+def test_a_wal_without_a_whole_transaction_counts_as_empty(killed: tuple[Path, list[State], int]) -> None:
+    """SQLite finds no transaction either, and begins such a WAL with a random salt."""
+    path, _, frames = killed
+    content = bytearray(wal.wal_path(path).read_bytes())
+    commits = [bool(struct.unpack_from(">I", content, HEADER + number * FRAME + 4)[0]) for number in range(frames)]
+    first = commits.index(True)
+    assert first > 0, "the server's row and its copy are on two pages"
+    assert not is_empty(path)
+    content[HEADER + first * FRAME :] = bytes(len(content) - HEADER - first * FRAME)
+    wal.wal_path(path).write_bytes(content)
+    assert is_empty(path)
