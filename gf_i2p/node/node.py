@@ -23,7 +23,7 @@ from gf_i2p.node.access.posts import Posts
 from gf_i2p.node.access.refusals import Refusal, Refusals
 from gf_i2p.node.access.rights import Rights
 from gf_i2p.node.access.roles import User, concerned
-from gf_i2p.node.consensus.driver import Driver
+from gf_i2p.node.consensus.driver import BROKEN, Driver
 from gf_i2p.node.consensus.timing import Timeouts
 from gf_i2p.node.disk_use import DiskUse
 from gf_i2p.node.farm_tasks import FarmTasks, farm_tasks_of
@@ -439,7 +439,7 @@ class Node:
 
     def _violated(self, fault: str) -> None:
         """Count and log, within the limit, that a server broke the protocol."""
-        self.refusals.note(Refusal.PROTOCOL, "server", f"a server broke the protocol: {fault}")
+        self.refusals.note(Refusal.PROTOCOL, "server", f"{BROKEN}: {fault}")
 
     def _why_silent(self) -> str | None:
         """Return the errors of links to servers that are no members, such as a joining server just given up.

@@ -39,9 +39,9 @@ class Canary:
                 setattr(owner, name, original)
 
 
-def core_canary(name: str, mistake: str, *patches: Patch) -> Canary:
-    """Make a canary that breaks the core, its log or its clients' answers."""
-    return Canary(name, mistake, patches)
+def core_canary(name: str, mistake: str, *patches: Patch, nodes: int | None = None) -> Canary:
+    """Make a canary that breaks the core, its log or its clients' answers. `nodes`: see `Canary.nodes`."""
+    return Canary(name, mistake, patches, nodes=nodes)
 
 
 def life_canary(name: str, mistake: str, *patches: Patch) -> Canary:

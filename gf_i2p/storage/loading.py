@@ -179,11 +179,10 @@ def _check_terms(
     # The first run begins with the base, whose entry is gone; that run may have no other entry.
     spans = [(max(run.first, base.last + 1), end, run.term) for run, end in zip(runs, ends, strict=True)]
     spans = [span for span in spans if span[0] <= span[1]]
-    indexes = {index for index, _ in configurations}
-    indexes.update(index for first, end, _ in spans for index in (first, end))
-    # Whatever comes with a Configuration renews the server's row. The row is as old as the WAL, or younger.
-    uncounted = range(max(row.last_index, base.last) + 1, last_index + 1)
-    indexes.update(uncounted)
+    stored = {index for index, _ in configurations}
+    # A transaction with a Configuration also writes the server's row, and so does the first one of each WAL.
+    since_row = range(max(row.last_index, base.last) + 1, last_index + 1)
+    indexes = stored.union(since_row, (index for first, end, _ in spans for index in (first, end)))
     entries = _entries_at(path, connection, sorted(indexes))
     for first, end, term in spans:
         if entries[first].term != term or entries[end].term != term:
@@ -191,8 +190,7 @@ def _check_terms(
     for index, value in configurations:
         if index <= base.last or entries[index][1:] != (ValueType.CONFIGURATION, value):
             raise damaged(path, f"the entry {index} should be a Configuration, but differs from the stored one")
-    stored = {index for index, _ in configurations}
-    for index in uncounted:
+    for index in since_row:
         if entries[index].value_type is ValueType.CONFIGURATION and index not in stored:
             raise damaged(path, f"the entry {index} is a Configuration, and is not stored as one: some pages are older")
 

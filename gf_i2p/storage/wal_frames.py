@@ -18,6 +18,7 @@ Layout and checksum: https://www.sqlite.org/fileformat2.html#walformat
 """
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
@@ -31,6 +32,15 @@ _SUMMED: Final = 24
 _MASK: Final = 0xFFFFFFFF
 
 Sum = tuple[int, int]
+
+
+class _Header(NamedTuple):
+    page_bytes: int
+    salts: Sum
+    checksum: Sum
+    """The checksum of the header, which the checksums of the frames continue."""
+    big: bool
+    """Whether the words of the checksums are big-endian."""
 
 
 class _Frame(NamedTuple):
@@ -59,31 +69,24 @@ def check_frames(database: Path) -> None:
     """
     path = wal_path(database)
     with path.open("rb") as file:
-        header = file.read(_HEADER.size)
-        if len(header) < _HEADER.size:
+        start = file.read(_HEADER.size)
+        header = _header(start)
+        if header is None:
             return
-        magic, _, page_bytes, _, *numbers = _HEADER.unpack(header)
-        salts, before = (numbers[0], numbers[1]), (numbers[2], numbers[3])
-        big = bool(magic & 1)
-        if checksum(header[:_SUMMED], (0, 0), big=big) != before:
+        if checksum(start[:_SUMMED], (0, 0), big=header.big) != header.checksum:
             # A disk writes a sector as a whole, so no start-over breaks off inside the header.
             raise damaged(path, "its header does not match the header's checksum")
-        number = 0
-        while (frame := _read(file, number, page_bytes)) is not None and frame.salts == salts:
-            before = checksum(frame.summed, before, big=big)
-            if frame.checksum != before:
-                break
-            number += 1
+        number = sum(1 for _ in _sound_frames(file, header))
         bad = number
         previous: _Frame | None = None
-        while (frame := _read(file, number, page_bytes)) is not None:
-            newer = not (frame.salts[0] - salts[0] - 1) & 0x80000000
+        while (frame := _read(file, number, header.page_bytes)) is not None:
+            newer = not (frame.salts[0] - header.salts[0] - 1) & 0x80000000
             if (
-                (newer or frame.salts == salts)
+                (newer or frame.salts == header.salts)
                 and previous is not None
                 and previous.commits
                 and frame.salts == previous.salts
-                and frame.checksum == checksum(frame.summed, previous.checksum, big=big)
+                and frame.checksum == checksum(frame.summed, previous.checksum, big=header.big)
             ):
                 raise damaged(
                     path,
@@ -101,20 +104,27 @@ def is_empty(database: Path) -> bool:
     which old frames could look newer than the header.
     """
     with wal_path(database).open("rb") as file:
-        header = file.read(_HEADER.size)
-        if len(header) < _HEADER.size:
-            return True
-        magic, _, page_bytes, _, *numbers = _HEADER.unpack(header)
-        salts, before = (numbers[0], numbers[1]), (numbers[2], numbers[3])
-        number = 0
-        while (frame := _read(file, number, page_bytes)) is not None and frame.salts == salts:
-            before = checksum(frame.summed, before, big=bool(magic & 1))
-            if frame.checksum != before:
-                break
-            if frame.commits:
-                return False
-            number += 1
-    return True
+        header = _header(file.read(_HEADER.size))
+        return header is None or not any(frame.commits for frame in _sound_frames(file, header))
+
+
+def _header(start: bytes) -> _Header | None:
+    """Read the header at the start of a WAL; None when the WAL is shorter."""
+    if len(start) < _HEADER.size:
+        return None
+    magic, _, page_bytes, _, *numbers = _HEADER.unpack(start)
+    return _Header(page_bytes, (numbers[0], numbers[1]), (numbers[2], numbers[3]), bool(magic & 1))
+
+
+def _sound_frames(file: BinaryIO, header: _Header) -> Iterator[_Frame]:
+    """Give the frames from the first on, up to the first one with another salt or a wrong checksum."""
+    before, number = header.checksum, 0
+    while (frame := _read(file, number, header.page_bytes)) is not None and frame.salts == header.salts:
+        before = checksum(frame.summed, before, big=header.big)
+        if frame.checksum != before:
+            return
+        yield frame
+        number += 1
 
 
 def _read(file: BinaryIO, number: int, page_bytes: int) -> _Frame | None:

@@ -11,7 +11,15 @@ from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES
 from gf_i2p.wire.messages import MessageType, encode_request
 from integration.attack import hostile_requests as hostile
 from integration.attack.attack import MOST_SECONDS, Attack, Load, Outcome, Rights, Scene, named_after
-from integration.attack.connections import Session, bounded, client_credentials, endpoints, flood, flood_of_posts
+from integration.attack.connections import (
+    Session,
+    bounded,
+    client_credentials,
+    endpoints,
+    flood,
+    flood_of_messages,
+    flood_of_posts,
+)
 
 _ENDS: Final = (OSError, EOFError, ProtocolError)
 _ANSWER_SECONDS: Final = 20.0
@@ -157,15 +165,7 @@ async def refused_messages(scene: Scene) -> Load:
         for source in scene.servers
         for each in hostile.all_of_servers(source, scene.seized, scene.term, scene.commit, scene.servers)
     ]
-    turns, answered = itertools.count(), 0
-
-    async def once(server: int) -> None:
-        nonlocal answered
-        async with open_session(server) as session:
-            await session.send(kinds[next(turns) % len(kinds)])
-            answered += len(await session.answers(1))
-
-    count = await flood(scene, once)
+    count, answered = await flood_of_messages(scene, open_session, kinds)
     return Load(f"{count:,} messages of 8 kinds", (f"{answered} forbidden messages got an answer",) if answered else ())
 
 

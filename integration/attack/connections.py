@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, Self
 
 from gf_i2p.node.files.client_file import ClientFile
@@ -183,6 +184,25 @@ async def flood_of_posts(
 
     await flood(scene, post, lanes=4, servers=(scene.leader,))
     return answered, accepted
+
+
+async def flood_of_messages(
+    scene: Scene,
+    open_session: Callable[[int], contextlib.AbstractAsyncContextManager[Session]],
+    requests: Sequence[bytes],
+    *,
+    servers: tuple[int, ...] | None = None,
+) -> tuple[int, int]:
+    """Send these requests in turn, each on a connection of its own; return the numbers of attempts and of answers."""
+    turns, answered = itertools.cycle(requests), 0
+
+    async def once(server: int) -> None:
+        nonlocal answered
+        async with open_session(server) as session:
+            await session.send(next(turns))
+            answered += len(await session.answers(1))
+
+    return await flood(scene, once, servers=servers), answered
 
 
 async def bounded(scene: Scene, work: Awaitable[object], *, least: float = 0.0) -> None:

@@ -15,7 +15,15 @@ from gf_i2p.wire.log_values import ClusterServer, Configuration, SnapshotSyncReq
 from gf_i2p.wire.messages import MessageType, Request, Response, encode_request
 from integration.attack import hostile_requests as hostile
 from integration.attack.attack import AHEAD, CLUSTER, Attack, Load, Outcome, Rights, Scene, named_after
-from integration.attack.connections import Session, bounded, endpoints, flood, flood_of_posts, seized_credentials
+from integration.attack.connections import (
+    Session,
+    bounded,
+    endpoints,
+    flood,
+    flood_of_messages,
+    flood_of_posts,
+    seized_credentials,
+)
 
 _FAR: Final = 2**32
 _ANSWER_SECONDS: Final = 5.0
@@ -81,15 +89,7 @@ async def borrowed_names(scene: Scene) -> Load:
         for source in scene.others
         for each in hostile.all_of_servers(source, source, scene.term, scene.commit, scene.servers)
     ]
-    turns, answered = itertools.count(), 0
-
-    async def once(server: int) -> None:
-        nonlocal answered
-        async with open_session(server) as session:
-            await session.send(requests[next(turns) % len(requests)])
-            answered += len(await session.answers(1))
-
-    count = await flood(scene, once, servers=scene.others)
+    count, answered = await flood_of_messages(scene, open_session, requests, servers=scene.others)
     return Load(f"{count:,} messages of 8 kinds", (f"{answered} of them got an answer",) if answered else ())
 
 

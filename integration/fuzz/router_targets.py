@@ -193,7 +193,7 @@ def _objects() -> Iterator[bytes]:
 
 
 _LONGEST_NAME: Final = 100
-"""The program asks for short names of its own, and a note repeats the name. No note repeats a name of the router."""
+"""Most characters of a name that the target asks for. A note repeats the name; the program asks for short ones."""
 
 
 def _router_answer(data: bytes) -> None:

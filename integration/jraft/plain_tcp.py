@@ -163,13 +163,16 @@ def encode_without_limits(request: Request, entries: bytes) -> bytes:
     return head[: REQUEST_HEADER_BYTES - 4] + struct.pack(">I", len(entries)) + entries
 
 
+def encode_entry_without_limits(entry: Entry) -> bytes:
+    """Encode an entry with a value of any size, as JRaft does (proposal 150, "Log Entries")."""
+    return struct.pack(">qBI", entry.term, entry.value_type, len(entry.value)) + entry.value
+
+
 async def ask_jraft(port: int, kind: MessageType, entries: tuple[Entry, ...], seconds: float = 5.0) -> Response:
     """Send one request as a client of a JRaft server; a post has any size. Raises `OSError`, also without an answer."""
     request = Request(kind, NOBODY, NOBODY, 0, 0, 0, 0)
     if kind is MessageType.CLIENT_REQUEST:
-        heads = [struct.pack(">qBI", 0, each.value_type, len(each.value)) for each in entries]
-        encoded = b"".join(head + each.value for head, each in zip(heads, entries, strict=True))
-        data = encode_without_limits(request, encoded)
+        data = encode_without_limits(request, b"".join(map(encode_entry_without_limits, entries)))
     else:
         data = encode_request(replace(request, entries=entries))
     try:

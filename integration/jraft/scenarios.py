@@ -120,16 +120,7 @@ async def interrupted(farm: MixedFarm) -> None:
 
 async def jraft_leads(farm: MixedFarm) -> None:
     """JRaft leads; gf-i2p joins, wins an election and leads JRaft; JRaft leads again, and gf-i2p is removed."""
-    ports = free_ports(2)
-    servers = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
-    for server, port in zip(servers, ports, strict=True):
-        others = [other for other in servers if other != server]
-        farm.their(server.id, others, port=port, timing=PATIENT)
-    leader = await farm.jraft_leader([1, 2])
-    await farm.post(leader, 100)
-    ours = await farm.our(3)
-    await farm.add(leader, ours)
-    await farm.see("ours is a member", lambda: len(ours.driver.core.configuration.servers) == 3)
+    leader, ours = await _followed(farm, posts=100)
     await farm.post(leader, 100)
     await farm.post(ours, 10)  # the gf-i2p server hands the values on to the leader
     await farm.all_have_everything()
@@ -256,14 +247,16 @@ async def jraft_snapshots(farm: MixedFarm) -> None:
 
 async def large_value(farm: MixedFarm) -> None:
     """JRaft leads, with a value over 1 MiB: gf-i2p cannot follow, says so, and unseats nobody."""
-    leader, ours = await _followed(farm)
+    leader, ours = await _followed(farm, posts=20)
+    await farm.all_have_everything()
     await farm.post(leader, 1, size=MAX_VALUE_BYTES + 1)
     await _goes_on_without_us(farm, leader, ours)
 
 
 async def large_request(farm: MixedFarm) -> None:
     """JRaft leads, and sends over 16 MiB in one request to gf-i2p, which was away; then as with a large value."""
-    leader, ours = await _followed(farm)
+    leader, ours = await _followed(farm, posts=20)
+    await farm.all_have_everything()
     port = ours.port
     await farm.stop_ours(3)
     await farm.post(leader, 20, size=MAX_VALUE_BYTES - 1)
@@ -271,18 +264,17 @@ async def large_request(farm: MixedFarm) -> None:
     await _goes_on_without_us(farm, leader, ours)
 
 
-async def _followed(farm: MixedFarm) -> tuple[JraftServer, PlainServer]:
-    """Two JRaft servers, and a gf-i2p server that follows their leader."""
+async def _followed(farm: MixedFarm, *, posts: int) -> tuple[JraftServer, PlainServer]:
+    """Start two JRaft servers, post so many values, and let a gf-i2p server join; give the leader and that server."""
     ports = free_ports(2)
     servers = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
     for server, port in zip(servers, ports, strict=True):
         farm.their(server.id, [other for other in servers if other != server], port=port, timing=PATIENT)
     leader = await farm.jraft_leader([1, 2])
+    await farm.post(leader, posts)
     ours = await farm.our(3)
     await farm.add(leader, ours)
     await farm.see("ours is a member", lambda: len(ours.driver.core.configuration.servers) == 3)
-    await farm.post(leader, 20)
-    await farm.all_have_everything()
     return leader, ours
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from integration.testnet.java_build import NO_JAVA
+from integration.scenarios.router_choice import spare_routers
 from integration.testnet.router_network import RouterNetwork
 
 pytest_plugins = ["tests.conftest"]
@@ -24,6 +24,5 @@ async def network() -> AsyncIterator[RouterNetwork]:
 @pytest_asyncio.fixture
 async def java_network(network: RouterNetwork) -> RouterNetwork:
     """The network, which has Java routers besides i2pd."""
-    if not network.of("java"):
-        pytest.skip(NO_JAVA)
+    spare_routers(network, "java")
     return network

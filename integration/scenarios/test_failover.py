@@ -26,6 +26,7 @@ from integration.scenarios.failover_site import (
     FailoverSite,
     failover_site,
 )
+from integration.scenarios.router_choice import spare_routers
 from integration.testnet.router_network import RouterNetwork
 
 KILLS: Final = int(os.environ.get("GF_I2P_KILLS", "2"))
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.timeout(900 + 600 * KILLS)
 @pytest_asyncio.fixture
 async def site(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[FailoverSite]:
     """Three nodes, each beside a router; the client is behind a floodfill without a node."""
-    routers = [router for router in network.of("i2pd") if not router.floodfill][-SERVERS:]
+    routers = spare_routers(network, "i2pd", SERVERS)[-SERVERS:]
     clients = {"i2pd": network.floodfills[0]}
     async with failover_site(tmp_path, routers, clients, password=network.password) as made:
         yield made

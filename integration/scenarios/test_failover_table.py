@@ -16,6 +16,7 @@ import pytest
 
 from integration.harness.local_farm import becomes
 from integration.scenarios.failover_site import HEAL_SECONDS, FailoverSite, failover_site
+from integration.scenarios.router_choice import spare_routers
 from integration.testnet.router_files import LISTEN_PORT
 from integration.testnet.router_network import RouterNetwork, RouterPlace
 
@@ -42,7 +43,7 @@ async def test_each_kind_of_client_has_pages_again_after_each_kill(
         with capsys.disabled():
             print(f"\n  {line}", end="", flush=True)
 
-    free = {kind: [each for each in java_network.of(kind) if not each.floodfill] for kind in ("i2pd", "java")}
+    free = {kind: spare_routers(java_network, kind) for kind in ("i2pd", "java")}
     if min(map(len, free.values())) < _ROUTERS:
         pytest.skip(f"too few routers: each kind needs {_ROUTERS} that are no floodfills (--java 4)")
     clients = {kind: routers[-1] for kind, routers in free.items()}

@@ -15,6 +15,7 @@ import pytest_asyncio
 
 from integration.harness.commands import command
 from integration.harness.local_farm import until
+from integration.scenarios.router_choice import spare_routers
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router_files import LISTEN_PORT, replace
 from integration.testnet.router_network import RouterNetwork
@@ -32,7 +33,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3 * BEGIN_SECONDS + WORDS * 
 
 @pytest_asyncio.fixture
 async def farm(java_network: RouterNetwork, tmp_path: Path) -> AsyncIterator[I2pFarm]:
-    free = {kind: [each for each in java_network.of(kind) if not each.floodfill] for kind in ("java", "i2pd")}
+    free = {kind: spare_routers(java_network, kind) for kind in ("java", "i2pd")}
     routers = [*free["java"][:2], free["i2pd"][0]]
     with I2pFarm(tmp_path, routers, password=java_network.password, first_port=FIRST_PORT) as made:
         made.place(themselves=True)

@@ -17,6 +17,7 @@ from bridges.sam.client import Sam, SamSession
 from bridges.sam.destination_sensing import measure
 from gf_i2p.netdb.private_keys import DestinationKeys
 from integration.harness.local_farm import until
+from integration.scenarios.router_choice import spare_routers
 from integration.testnet.close_keys import keys_close_to_java
 from integration.testnet.router import I2CP_PORT, SAM_PORT
 from integration.testnet.router_network import RouterNetwork, RouterPlace
@@ -59,7 +60,7 @@ def i2cp(router: RouterPlace) -> I2cpSettings:
 
 def askers(network: RouterNetwork) -> dict[str, RouterPlace]:
     """Return a router of each kind that is no floodfill, and has no leaf here."""
-    return {kind: [router for router in network.of(kind) if not router.floodfill][-1] for kind in KINDS}
+    return {kind: spare_routers(network, kind)[-1] for kind in KINDS}
 
 
 @asynccontextmanager
@@ -68,7 +69,7 @@ async def leaves(network: RouterNetwork) -> AsyncIterator[list[Leaf]]:
     async with AsyncExitStack() as stack:
         made = []
         for kind in KINDS:
-            router = next(router for router in network.of(kind) if not router.floodfill)
+            router = spare_routers(network, kind)[0]
             keys = DestinationKeys.generate()
             session = await opened(Sam(router.address, SAM_PORT), keys)
             stack.callback(session.close)
@@ -113,7 +114,7 @@ async def test_a_java_floodfill_holds_the_set_of_a_destination_that_is_close(
     floodfills = [router for router in java_network.routers if router.floodfill]
     keys, java = keys_close_to_java(floodfills)
     assert java is not None, "start the network with --java-floodfills 1"
-    router = next(router for router in java_network.of("i2pd") if not router.floodfill)
+    router = spare_routers(java_network, "i2pd")[0]
     assert not await java_network.holds(java, keys.destination.hash)
     session = await opened(Sam(router.address, SAM_PORT), keys)
     try:

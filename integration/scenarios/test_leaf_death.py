@@ -14,8 +14,8 @@ from bridges.errors import RouterError
 from bridges.sam.client import Sam, SamSession
 from integration.harness.local_farm import NotSeenError, until
 from integration.harness.processes import free_ports
+from integration.scenarios.router_choice import spare_routers
 from integration.testnet.i2p_farm import I2pFarm
-from integration.testnet.java_build import NO_JAVA
 from integration.testnet.router import SAM_PORT
 from integration.testnet.router_files import LEAF_LINE, replace
 from integration.testnet.router_network import RouterNetwork, RouterPlace
@@ -129,11 +129,7 @@ async def leaves(request: pytest.FixtureRequest, network: RouterNetwork, tmp_pat
 
 def beside(network: RouterNetwork, kind: str) -> list[RouterPlace]:
     """Return a router for each server; all but the first are of this kind."""
-    i2pd = [router for router in network.of("i2pd") if not router.floodfill]
-    routers = [router for router in network.of(kind) if not router.floodfill]
-    if len(routers) < SERVERS - 1:
-        pytest.skip(NO_JAVA)
-    return [i2pd[0], *routers[-2:]]
+    return [spare_routers(network, "i2pd")[0], *spare_routers(network, kind, SERVERS - 1)[1 - SERVERS :]]
 
 
 async def restart(network: RouterNetwork, router: RouterPlace) -> None:

@@ -19,8 +19,8 @@ from bridges.i2cp.service_hosting import I2cpHosting
 from bridges.i2cp.settings import I2cpSettings
 from gf_i2p.netdb.lease_set import LeaseSet2
 from integration.harness.local_farm import until
+from integration.scenarios.router_choice import spare_routers
 from integration.testnet.close_keys import keys_close_to_java
-from integration.testnet.java_build import NO_JAVA
 from integration.testnet.router import I2CP_PORT
 from integration.testnet.router_network import RouterNetwork
 
@@ -44,9 +44,7 @@ async def test_floodfills_hold_the_set_at_all_times(
     network: RouterNetwork, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`kind`: of the router through which the node serves."""
-    router = next((each for each in network.of(kind) if not each.floodfill), None)
-    if router is None:
-        pytest.skip(NO_JAVA)
+    router = spare_routers(network, kind)[0]
     keys, java = keys_close_to_java([each for each in network.routers if each.floodfill])
     versions = itertools.count(int(time.time()))
 

@@ -25,7 +25,10 @@ HEADER: Final = 32
 
 @pytest.fixture
 def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[State], int]:
-    """A log whose owner was killed after 30 transactions, its states, and the number of frames of its WAL."""
+    """A log whose owner was killed after 30 writes, its states, and the number of frames of its WAL.
+
+    A write that changes nothing is no transaction, and gives no state.
+    """
     use_small_sizes(monkeypatch)
     seed = random.randrange(2**32)
     print(f"seed {seed}")
@@ -33,7 +36,8 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[
     with closing(open_log(create(tmp_path))) as storage:
         for write in islice(writes(seed, matching=True, max_value=200), 30):
             store(storage, write)
-            states.append(states[-1].after(write))
+            after = states[-1].after(write)
+            states += [after] if after != states[-1] else []
         path = copied(storage.path, tmp_path / "killed")
     content = wal.wal_path(path).read_bytes()
     salts = content[16:24]

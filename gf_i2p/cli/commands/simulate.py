@@ -141,8 +141,10 @@ def _seeds(options: Namespace) -> list[Seed]:
     count = options.seeds or (1 if options.seed else 100)
     if not options.json:
         print(f"{count} seed{'s' * (count > 1)} from {first} on", flush=True)
-    lives = options.lives or (options.canary in CANARIES and CANARIES[options.canary].lives)
-    return [Seed(first + i, options.nodes, lives) for i in range(count)]
+    canary, nodes, lives = CANARIES.get(options.canary), options.nodes, options.lives
+    if canary is not None:
+        nodes, lives = nodes or canary.nodes, lives or canary.lives
+    return [Seed(first + i, nodes, lives) for i in range(count)]
 
 
 def read_seeds(path: Path) -> list[Seed]:

@@ -42,11 +42,11 @@ Done = Callable[[Response | None], None]
 
 RETRY_SECONDS: Final = 0.05
 """Seconds before a post is tried again, when the post was refused or no leader was known."""
-
 MAX_FORWARDED: Final = MAX_REQUESTS_IN_FLIGHT // 2
 """Most posts on the way to the leader; more posts wait. A link drops a connection with too many open requests."""
 MAX_FORWARDED_BYTES: Final = MAX_BUFFERED_BYTES // 2
 """Most bytes of posts on the way to the leader; a larger post travels alone."""
+BROKEN: Final = "a server broke the protocol"
 
 
 class Peer(Protocol):
@@ -123,9 +123,9 @@ class Driver:
         """Called when another server needs a newer snapshot than the stored one; must not raise."""
         self.on_contacts: Callable[[Mapping[int, str]], None] = lambda _: None
         """Called with the endpoints of the servers to reach when these have changed; must not raise."""
-        self.on_given_up: Callable[[], str | None] | None = None
+        self.on_given_up: Callable[[], str | None] = lambda: None
         """Called when a joining server is given up; returns further reasons, if known; must not raise."""
-        self.on_violation: Callable[[str], None] = lambda fault: self._log.error("protocol broken", what=fault)
+        self.on_violation: Callable[[str], None] = lambda fault: self._log.error(BROKEN, what=fault)
         """Called when a server breaks the protocol, with the fault as a clause; must not raise."""
         self.notice: str | None = None
         """Why the last change of the servers failed; None while a change is under way, or when no change has failed."""
@@ -556,8 +556,8 @@ class Driver:
         for token in effects.reads_refused:
             _resolve(cast(asyncio.Future[int | None], token), None)
         if effects.notice is not None:
-            reasons = None if self.on_given_up is None else self.on_given_up()
-            self.notice = effects.notice if reasons is None else f"{effects.notice} ({reasons})"
+            reasons = self.on_given_up()
+            self.notice = f"{effects.notice} ({reasons})" if reasons else effects.notice
             self._log.warning("servers", what=self.notice)
         if effects.violation is not None:
             self.on_violation(effects.violation)

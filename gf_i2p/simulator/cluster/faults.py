@@ -372,10 +372,9 @@ class Faults:
 
     def _slow_disk(self, server: "SimulatedServer") -> None:
         disk, rng = server.disk, self._farm.rng
-        disk.slow = rng.choice((5.0, 30.0, 300.0))
-        if len(server.core.configuration.servers) == 1:
-            # The only server stands for election again, while a write of entries is still under way.
-            disk.slow = rng.choice((30.0, 300.0, 3000.0))
+        alone = len(server.core.configuration.servers) == 1
+        disk.slow = rng.choice((30.0, 300.0, 3000.0) if alone else (5.0, 30.0, 300.0))
+        if alone:  # the only server stands for election again, while a write of entries is still under way
             seconds = rng.random() * self._farm.plan.timing.election_max
             self._farm.events.after(seconds, server.enter, server.life, server.step, inputs.StepDown())
         elif server.core.is_leader and rng.random() < 0.3:  # its operator sees the slow disk

@@ -31,7 +31,7 @@ from integration.harness.local_farm import becomes
 from integration.harness.processes import free_ports
 from integration.jraft.jraft_server import endpoint
 from integration.jraft.plain_server import PlainServer
-from integration.jraft.plain_tcp import HOST, encode_without_limits
+from integration.jraft.plain_tcp import HOST, encode_entry_without_limits, encode_without_limits
 
 TIMING = Timing(heartbeat=0.02, election_min=0.2, election_max=0.4)
 TERM = 3
@@ -100,7 +100,7 @@ class Leader:
 
 def entry(size: int, value_type: ValueType = ValueType.APPLICATION, value: bytes | None = None) -> bytes:
     value = bytes(size) if value is None else value
-    return struct.pack(">qBI", TERM, value_type, len(value)) + value
+    return encode_entry_without_limits(Entry(TERM, value_type, value))
 
 
 @asynccontextmanager
