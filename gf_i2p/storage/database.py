@@ -252,6 +252,9 @@ class Storage:
         """
         self._sound = False
         with explaining(self.path):
+            if not wal.usable_bytes(self.path):
+                self._begin_wal()  # a new WAL has no salt before its first frame
+            self._tables.wal_salt = wal.salt(self.path)
             self._tables.store_server()  # so that the main file alone tells its last index
             complete = self._move_wal(mode)
             if complete:

@@ -62,6 +62,8 @@ class Tables:
         """The content at opening. The snapshot's data are released when a newer snapshot is stored."""
         self.least_wal_bytes = 0
         """Least length of the WAL, which the next `store_server` stores: see `ServerRow`."""
+        self.wal_salt = 0
+        """Salt of the WAL, which the next `store_server` stores: see `ServerRow`."""
         self._written = loaded.written
         self._checkpointed = loaded.checkpointed
         self._path = path
@@ -85,7 +87,7 @@ class Tables:
         """Create the tables of an empty log in an empty database."""
         connection.isolation_level = None
         connection.executescript(SCHEMA)
-        row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0, 0, 0, 0, 0)
+        row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0, 0, 0, 0, 0, 0)
         for statement in INSERT_SERVERS:
             connection.execute(statement, (*row, row.checksum(0, 0)))
 
@@ -180,6 +182,7 @@ class Tables:
             self._last_index,
             *self._base,
             self.least_wal_bytes,
+            self.wal_salt,
             self._checkpointed,
             self._written,
         )

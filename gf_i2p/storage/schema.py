@@ -11,7 +11,7 @@ from gf_i2p.storage.errors import REJOIN, StorageError, damaged
 
 APPLICATION_ID: Final = 0x47464932
 """Marks a file of this program ("GFI2") where SQLite keeps such marks: at offset 68 of the file's header."""
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """Version of the tables, at offset 60 of the header. It rises with every change that an older program would misread."""
 
 # 16 KiB instead of 4 KiB: a third less CPU per entry in batches, and no slower for single entries.
@@ -32,7 +32,8 @@ DAMAGED_PREFIX: Final = "damaged_"
 _SERVER_COLUMNS: Final = """(
     cluster TEXT NOT NULL, id INTEGER NOT NULL, term INTEGER NOT NULL, vote INTEGER NOT NULL,
     last_index INTEGER NOT NULL, base_index INTEGER NOT NULL, base_term INTEGER NOT NULL,
-    wal_bytes INTEGER NOT NULL, checkpointed INTEGER NOT NULL, written INTEGER NOT NULL, checksum INTEGER NOT NULL
+    wal_bytes INTEGER NOT NULL, wal_salt INTEGER NOT NULL, checkpointed INTEGER NOT NULL, written INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
 )"""
 SERVER_TABLES: Final = ("server", "server_copy")
 """Two tables with the same row. A table has pages of its own, so one lost write cannot bring back an old term and vote:
@@ -78,12 +79,12 @@ ORDER BY first_index
 """  # noqa: S608 -- made of constants
 SERVERS: Final = tuple(f"SELECT * FROM {name}" for name in SERVER_TABLES)  # noqa: S608
 INSERT_SERVERS: Final = tuple(
-    f"INSERT INTO {name} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+    f"INSERT INTO {name} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
     for name in SERVER_TABLES
 )
 UPDATE_SERVERS: Final = tuple(
     f"UPDATE {name} SET term = ?, vote = ?, last_index = ?, base_index = ?, base_term = ?, wal_bytes = ?, "  # noqa: S608
-    "checkpointed = ?, written = ?, checksum = ?"
+    "wal_salt = ?, checkpointed = ?, written = ?, checksum = ?"
     for name in SERVER_TABLES
 )
 
@@ -108,6 +109,8 @@ class ServerRow(NamedTuple):
     """Term of the last dropped entry."""
     wal_bytes: int
     """Least length of the WAL; 0: the log was closed cleanly, and the main file needs no WAL (see `wal`)."""
+    wal_salt: int
+    """The first salt of the WAL at the latest checkpoint; 0: there was no WAL. SQLite adds 1 when the WAL starts over."""
     checkpointed: int
     """`written` of the row that the latest complete checkpoint has moved into the main file; 0 before the first one."""
     written: int

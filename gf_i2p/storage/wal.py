@@ -23,7 +23,8 @@ a complete main file.
 A WAL of the right length may still be the wrong one: a disk that lies about a sync loses the newest checkpoint, or the
 newest beginning of the WAL. `ServerRow` counts how often it was written, and remembers the count that the latest
 checkpoint has moved into the main file. The row is the first transaction of every WAL that starts over. So `check_ages`
-sees which of the two files is older than the other. `wal_frames` looks for a hole between the frames.
+sees which of the two files is older than the other. A WAL that has a header and no frame yet tells by the header's
+salt: the row in the main file knows the salt of the WAL before. `wal_frames` looks for a hole between the frames.
 
 SQLite numbers the WALs of a file, too. This number does not help: each connection counts for itself, and begins again
 at 1 after a kill.
@@ -42,6 +43,9 @@ HEADER_BYTES: Final = 32
 _MAGIC: Final = 0x377F0682
 """The last bit is the byte order of the checksums (https://www.sqlite.org/fileformat2.html#walformat)."""
 _VERSION: Final = 3007000
+_SALT: Final = slice(16, 20)
+_LOST_AT_MOST: Final = 1000
+"""Checkpoints whose loss the salt tells. More would make it likelier that the random salt of a new WAL looks the same."""
 
 
 def wal_path(database: Path) -> Path:
@@ -66,12 +70,22 @@ def usable_bytes(database: Path) -> int:
     return wal_path(database).stat().st_size if (magic & ~1, version) == (_MAGIC, _VERSION) else 0
 
 
+def salt(database: Path) -> int:
+    """Return the first salt in the WAL's header; 0 without such a header. A new WAL has a random salt."""
+    start = header(database)
+    return int.from_bytes(start[_SALT], "big") if len(start) == HEADER_BYTES else 0
+
+
 def check_ages(database: Path, row: ServerRow, main: ServerRow) -> None:
     """Raise `DamagedError` when one of the two files is older than the other.
 
     `row`: the server's row as SQLite reads it, with the WAL. `main`: the row in the main file alone. A checkpoint that
     was interrupted may have moved any row since the latest complete checkpoint.
     """
+    # Only a complete checkpoint lets the WAL start over. The checkpoint's row names the salt before that.
+    starts = salt(database) - main.wal_salt & 0xFFFFFFFF
+    if row == main and main.wal_salt and 2 <= starts <= _LOST_AT_MOST:
+        raise _older(database, database, wal_path(database))
     if main.written > row.written:
         raise _older(database, wal_path(database), database)
     if main.written < row.checkpointed:

@@ -9,7 +9,6 @@ import random
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,8 +16,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
-
-from gf_i2p.storage.wal_frames import checksum
 
 ROOT: Final = Path(__file__).parents[2]
 SECTOR: Final = 512
@@ -236,11 +233,9 @@ class Disk:
 
 
 def start_over(wal: Path) -> None:
-    """Leave `wal` as a power cut may when SQLite has moved all frames and begins anew: no frame fits the header."""
+    """Leave `wal`, which has just begun anew, as a power cut may between its header and its first frame."""
     content = bytearray(wal.read_bytes())
-    magic, version, page, number, salt, _ = struct.unpack_from(">6I", content)
-    start = struct.pack(">6I", magic, version, page, number + 1, (salt + 1) & 0xFFFFFFFF, random.getrandbits(32))
-    content[:32] = start + struct.pack(">2I", *checksum(start, (0, 0), big=bool(magic & 1)))
+    content[32 : 32 + 24] = bytes(24)
     wal.write_bytes(content)
 
 

@@ -40,7 +40,8 @@ def test_a_newer_format_asks_for_the_newer_program(tmp_path: Path) -> None:
     path = filled(tmp_path, SMALL)
     with closing(sqlite3.connect(path)) as raw:
         raw.execute(f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
-    assert "newer gf-i2p (format 4; this one knows 3)" in refusal(path)
+    version = schema.SCHEMA_VERSION
+    assert f"newer gf-i2p (format {version + 1}; this one knows {version})" in refusal(path)
     with closing(sqlite3.connect(path)) as raw:
         raw.execute("PRAGMA user_version = 0")
     assert "format 0" in refusal(path, DamagedError)
@@ -51,5 +52,8 @@ def test_a_format_from_before_the_first_release_says_what_to_do(tmp_path: Path) 
     with closing(sqlite3.connect(path)) as raw:
         raw.execute("PRAGMA user_version = 1")
     text = refusal(path)
-    assert "before gf-i2p 0.1.0 (format 1; this program knows 3). Nothing was changed. Run the gf-i2p that" in text
+    known = schema.SCHEMA_VERSION
+    assert (
+        f"before gf-i2p 0.1.0 (format 1; this program knows {known}). Nothing was changed. Run the gf-i2p that" in text
+    )
     assert "add a new one, with a new id" in text

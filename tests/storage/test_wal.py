@@ -13,7 +13,7 @@ import pytest
 
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import database, schema, wal
-from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.errors import DamagedError, StorageError
 from tests.storage.disk_after_crash import Disk, start, start_over, traced
 from tests.storage.random_writes import (
     SMALL,
@@ -145,6 +145,26 @@ def test_a_wal_that_was_begun_anew_and_has_no_frame_is_none_that_was_lost(tmp_pa
     assert len(state.entries) == 6
     start_over(wal.wal_path(copy))
     assert stored_state(copy) == state
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_lost_checkpoint_is_noticed_though_the_new_wal_has_no_frame(tmp_path: Path, lost: int, closed: bool) -> None:
+    """The disk lies about the latest checkpoints, and the power fails right behind the new header of the WAL."""
+    path = create(tmp_path)
+    if closed:
+        open_log(path).close()
+    with closing(open_log(path)) as storage:
+        for number, write in enumerate(SMALL[: lost + 1]):
+            if number == 1:
+                old = path.read_bytes()
+            store(storage, write)
+            storage.checkpoint()
+        copy = copied(path, tmp_path / "copy")
+    start_over(wal.wal_path(copy))
+    assert len(stored_state(copied(copy, tmp_path / "honest")).entries) == len(stored_state(path).entries)
+    copy.write_bytes(old)
+    assert "log.db is older than log.db-wal" in refusal(copy, DamagedError)
 
 
 @pytest.mark.parametrize("size", [0, 1000, 64 << 10])
