@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
+from gf_i2p.transport.event_loop import loop_factory
 from tests.tier import is_everything_wanted
 
 # A test that leaves connections open hears the complaints of these connections.
@@ -18,9 +19,10 @@ _END_SECONDS = 10.0
 
 
 def _new_uvloop() -> asyncio.AbstractEventLoop:
-    uvloop = pytest.importorskip("uvloop", reason="the optional extra uvloop is not installed")
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
+    factory = loop_factory()
+    if factory is None:
+        pytest.skip("the optional extra uvloop is not installed")
+    return factory()
 
 
 LOOPS: Final[Mapping[str, Callable[[], asyncio.AbstractEventLoop]]] = {

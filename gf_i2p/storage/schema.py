@@ -110,7 +110,7 @@ class ServerRow(NamedTuple):
     wal_bytes: int
     """Least length of the WAL; 0: the log was closed cleanly, and the main file needs no WAL (see `wal`)."""
     wal_salt: int
-    """The first salt of the WAL at the latest checkpoint; 0: there was no WAL. SQLite adds 1 when the WAL starts over."""
+    """First salt of the WAL at the latest checkpoint; 0: there was no WAL. SQLite adds 1 when the WAL starts over."""
     checkpointed: int
     """`written` of the row that the latest complete checkpoint has moved into the main file; 0 before the first one."""
     written: int

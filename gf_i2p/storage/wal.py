@@ -45,7 +45,7 @@ _MAGIC: Final = 0x377F0682
 _VERSION: Final = 3007000
 _SALT: Final = slice(16, 20)
 _LOST_AT_MOST: Final = 1000
-"""Checkpoints whose loss the salt tells. More would make it likelier that the random salt of a new WAL looks the same."""
+"""Most lost checkpoints that the salt tells. A higher number would make a refusal by a new, random salt likelier."""
 
 
 def wal_path(database: Path) -> Path:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.long_running import loop_factory
+from gf_i2p.transport.event_loop import loop_factory
 from integration.attack.attack import Load, Scene
 from integration.attack.catalogue import BY_NAME
 

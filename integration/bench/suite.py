@@ -5,19 +5,19 @@ keeps all entries in memory and on disk, which makes each repeat slower than the
 """
 
 import asyncio
-import importlib
 import os
 import shutil
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gf_i2p.transport.event_loop import loop_factory
 from integration.bench import h2load, load, profile
 from integration.bench.etcd import EtcdCluster
 from integration.bench.load import CONCURRENT, Sample, Workload
@@ -91,7 +91,7 @@ class Suite:
 
     @staticmethod
     def _in_loop(system: System, work: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=system.new_loop or new_loop()) as runner:
+        with asyncio.Runner(loop_factory=system.new_loop or loop_factory()) as runner:
             runner.run(work)
 
     async def _measure(self, system: System) -> None:
@@ -177,15 +177,6 @@ def scratch(parent: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=parent) as directory:
         yield Path(directory)
     os.sync()  # the next repeat must not pay for this one's unwritten data
-
-
-def new_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return the factory of uvloop's event loop; None without uvloop."""
-    try:
-        factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
-    except ImportError:
-        return None
-    return factory
 
 
 def describe_machine(directory: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.long_running import loop_factory
+from gf_i2p.transport.event_loop import loop_factory
 from integration.harness.local_farm import NotSeenError
 from integration.harness.processes import ProcessEndedError
 

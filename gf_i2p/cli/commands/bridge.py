@@ -15,7 +15,7 @@ from bridges.serving.bridge_server import BridgeServer
 from gf_i2p.cli.shared.command import Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
+from gf_i2p.cli.shared.long_running import stop_signal
 from gf_i2p.cli.shared.node_beside import NodeBeside
 from gf_i2p.cli.shared.router_setup import master_hash, router_bridge
 from gf_i2p.node.files.checked_read import ConfigError
@@ -25,6 +25,7 @@ from gf_i2p.node.files.router_settings import BridgeTable, RouterTable, host_and
 from gf_i2p.node.publish.entry_signer import FileSigner
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.errors import error_text
+from gf_i2p.transport.event_loop import loop_factory
 from gf_i2p.transport.tls.certificates import fingerprint_of_file, make_certificate
 
 

@@ -17,7 +17,7 @@ from gf_i2p.cli.shared.argument_types import as_command_error
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
+from gf_i2p.cli.shared.long_running import stop_signal
 from gf_i2p.cli.shared.router_setup import check_logins, i2cp_settings, i2pcontrol, leaf_liveness, names_of, sam
 from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.node.files.checked_read import ConfigError
@@ -26,6 +26,7 @@ from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, Lea
 from gf_i2p.node.report.local_leaf import local_leaves
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.private_files import Lock, holder, write_private
+from gf_i2p.transport.event_loop import loop_factory
 
 logger = structlog.get_logger()
 

@@ -17,7 +17,7 @@ from bridges.router import LocalRouter
 from gf_i2p.admin.local_api import LocalInterface
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.long_running import loop_factory, raise_limit, stop_signal
+from gf_i2p.cli.shared.long_running import raise_limit, stop_signal
 from gf_i2p.cli.shared.router_setup import check_logins, i2p_transport, master_keys, router_bridge, service_hosting
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
@@ -32,6 +32,7 @@ from gf_i2p.node.status.admin_status import administration
 from gf_i2p.node.status.node_status import explanation, status
 from gf_i2p.node.supervisor import Supervisor
 from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.event_loop import loop_factory
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.tls.tls_transport import TlsTransport
 

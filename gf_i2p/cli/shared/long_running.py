@@ -1,19 +1,10 @@
-"""Event loop, signals and file limit of the commands that run until they are stopped."""
+"""Signals and file limit of the commands that run until they are stopped."""
 
 import asyncio
 import contextlib
 import resource
 import signal
 from collections.abc import Callable
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return the function that makes uvloop's event loop; None without uvloop. uvloop halves the cost of a message."""
-    try:
-        import uvloop  # noqa: PLC0415 -- optional extra
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 def stop_signal() -> tuple["asyncio.Future[BaseException | None]", Callable[[BaseException | None], None]]:

@@ -373,9 +373,9 @@ async def test_connections_have_the_socket_options_that_matter(node: Identity) -
 
     def note(sock: socket.socket) -> None:
         tune(sock)
-        sockets.append(sock)
+        sockets.append(open_sockets.enter_context(sock.dup()))  # uvloop takes the socket itself
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as open_sockets:
         patch.setattr(tcp_sockets, "tune", note)
         patch.setattr(tls_transport, "tune", note)
         async with site(node) as peer:
