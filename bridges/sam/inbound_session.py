@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bridges.errors import RouterError, RouterUnreachableError
+from bridges.i2cp.host_lookup import has_lease_set
+from bridges.i2cp.settings import I2cpSettings
 from bridges.sam.client import Sam, SamSession
 from gf_i2p.netdb.private_keys import DestinationKeys
 
@@ -27,9 +29,12 @@ class SamInbound:
         keys: DestinationKeys,
         options: Mapping[str, str] | None = None,
         *,
+        i2cp: I2cpSettings | None = None,
         settle: float = _SETTLE_SECONDS,
     ) -> None:
         """`keys`: keys of the destination. `options`: I2CP options of the session's tunnels.
+
+        `i2cp`: the router's I2CP, which tells whether the lease set is current. None: SAM's cache of names must do.
 
         `settle`: seconds that the first `open` waits if an earlier session with the same keys may still exist, as after
         the restart of a killed node.
@@ -37,6 +42,7 @@ class SamInbound:
         self._router = router
         self._keys = keys
         self._options = options
+        self._i2cp = i2cp
         self._settle = settle
         self._session: SamSession | None = None
         self.on_open: Callable[[], None] | None = None
@@ -71,7 +77,13 @@ class SamInbound:
         return await self._session.connect_socket(host)
 
     async def published(self) -> bool:
-        """See `Inbound.published`. The router asks the floodfills, as for any address."""
+        """See `Inbound.published`. The router asks the floodfills, as for any address.
+
+        A router without I2CP answers from SAM's cache of names, which may never forget a name.
+        """
+        if self._i2cp is not None:
+            with contextlib.suppress(RouterError):
+                return await has_lease_set(self._i2cp, self._keys.destination.hash)
         return await self._router.lookup(self._keys.destination.b32) is not None
 
     async def ended(self) -> None:

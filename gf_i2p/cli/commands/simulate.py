@@ -101,7 +101,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--seconds",
         type=whole_number(10**6),
         metavar="T",
-        help="most seconds of a processor for each scope (default: no limit)",
+        help="most seconds of a processor for each scope (default: no limit); exit code 3 when they do not suffice",
     )
 
 
@@ -313,7 +313,9 @@ def _exhaustive(options: Namespace) -> Exit:
     ok = all(row["violation"] is None for row in rows)
     if options.json:
         print(json.dumps({"ok": ok, "scopes": rows}))
-    return Exit.OK if ok else Exit.FAILED
+    if not ok:
+        return Exit.FAILED
+    return Exit.OK if all(row["exhausted"] for row in rows) else Exit.DEGRADED
 
 
 def _search(name: str, seconds: int | None) -> tuple[dict[str, Any], list[str]]:

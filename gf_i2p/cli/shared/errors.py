@@ -10,7 +10,7 @@ class Exit(IntEnum):
     FAILED = 1
     USAGE = 2
     DEGRADED = 3
-    """The farm has a fault, such as no leader, no majority, or keys that end soon."""
+    """The farm has a fault, such as no leader, no majority, or keys that end soon; or a search was not exhausted."""
 
 
 class CommandError(Exception):

@@ -43,7 +43,9 @@ def i2p_transport(directory: Path, config: Config, secrets: Secrets) -> Transpor
     if config.own_endpoint.is_i2p:
         if router.inbound == "sam":
             keys = own_keys(directory, config, router)
-            inbound = session = SamInbound(sam(router, secrets), keys, router.session)
+            inbound = session = SamInbound(
+                sam(router, secrets), keys, router.session, i2cp=i2cp_settings(router, secrets)
+            )
         else:
             inbound = ConfiguredTunnel()
     listen = Endpoint.parse(config.node.listen)

@@ -7,9 +7,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.i2cp.settings import RouterKind
 from bridges.sam.inbound_session import SamInbound
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.i2p.i2p_listener import I2pListener, Inbound, SessionPauses
+from tests.bridges.i2cp.fake_router import FakeRouter
 from tests.bridges.sam.scripted_sam import HANG_UP, KEYS, REPLIES, SILENCE, scripted
 from tests.transport.harness import hang_up, soon, until
 from tests.transport.i2p.i2p_harness import PEER
@@ -70,6 +72,22 @@ async def test_it_is_published_when_its_address_is_found(reply: str, expected: b
     async with scripted(NAMING_LOOKUP=REPLIES[reply]) as there:
         assert await SamInbound(there.sam, KEYS).published() is expected
         assert there.heard == [f"NAMING LOOKUP NAME={KEYS.destination.b32}"]
+
+
+async def test_i2cp_tells_whether_the_lease_set_is_current_whatever_the_cache_of_names_says() -> None:
+    async with scripted(NAMING_LOOKUP=REPLIES["lookup"]) as there, FakeRouter(RouterKind.I2PD) as router:
+        inbound = SamInbound(there.sam, KEYS, i2cp=router.settings())
+        assert not await soon(inbound.published())
+        router.netdb[KEYS.destination.hash] = KEYS.destination
+        assert await soon(inbound.published())
+        assert not there.heard
+
+
+async def test_without_i2cp_the_names_must_do() -> None:
+    async with scripted(NAMING_LOOKUP=REPLIES["lookup"]) as there, FakeRouter(RouterKind.I2PD) as router:
+        settings = router.settings()
+        await router.stop()
+        assert await soon(SamInbound(there.sam, KEYS, i2cp=settings).published())
 
 
 async def test_a_router_that_cannot_look_says_so() -> None:
