@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 
-from integration.fuzz.target import Target, seconds_limit
+from integration.fuzz.target import Target
 
 HANG_SECONDS: Final = 10.0
 """Seconds of processor time after which an execution is ended."""
@@ -53,7 +53,7 @@ def _ended_after(seconds: float) -> Iterator[None]:
 def judge(target: Target, data: bytes) -> tuple[Finding | None, float]:
     """Run the target once; return a finding, and the seconds of processor time. The memory is not judged."""
     finding, seconds = _run(target, data)
-    limit = seconds_limit(len(data))
+    limit = target.seconds_limit(len(data))
     if finding is None and seconds > limit:
         for _ in range(_AGAIN):
             if seconds > HANG_SECONDS / 2:

@@ -206,7 +206,7 @@ def _router_answer(data: bytes) -> None:
         answer = CheckedAnswer(info, notes.append)
         reachability(router, answer, notes.append)
         for name in info:
-            if len(name) <= _LONGEST_NAME:
+            if len(name) <= _LONGEST_NAME and name.isprintable():  # the program asks for no other names
                 answer.count(name)
                 answer.text(name)
     for tunnel in server_tunnels(info):

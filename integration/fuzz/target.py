@@ -9,7 +9,7 @@ MEMORY_BYTES: Final = 16 << 20
 MEMORY_PER_BYTE: Final = 128
 """Traced bytes that each byte of an input may cost besides. A JSON list of two bytes takes 64 bytes in memory."""
 SECONDS_PER_PIECE: Final = 0.1
-"""Most seconds of processor time for each begun piece of an input."""
+"""Most seconds of processor time for each begun piece of an input, unless the target says otherwise."""
 PIECE_BYTES: Final = 64 << 10
 """Bytes of a piece, and most bytes of an input."""
 
@@ -31,11 +31,13 @@ class Target:
     memory: int = MEMORY_BYTES
     """Most traced bytes of one execution, without the part that grows with the input."""
 
+    seconds: float = SECONDS_PER_PIECE
+    """Most seconds of processor time for each begun piece of an input."""
+
     def memory_limit(self, size: int) -> int:
         """Return the most traced bytes for an input of `size` bytes."""
         return self.memory + MEMORY_PER_BYTE * size
 
-
-def seconds_limit(size: int) -> float:
-    """Return the most seconds of processor time for an input of `size` bytes."""
-    return SECONDS_PER_PIECE * max(1, -(-size // PIECE_BYTES))
+    def seconds_limit(self, size: int) -> float:
+        """Return the most seconds of processor time for an input of `size` bytes."""
+        return self.seconds * max(1, -(-size // PIECE_BYTES))

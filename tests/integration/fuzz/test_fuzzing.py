@@ -14,7 +14,7 @@ from integration.fuzz.corpus import Kept, read_corpus, write_corpus
 from integration.fuzz.edge_tracer import EdgeTracer
 from integration.fuzz.judge import judge, judge_memory
 from integration.fuzz.mutator import Mutator
-from integration.fuzz.target import PIECE_BYTES, Target, seconds_limit
+from integration.fuzz.target import PIECE_BYTES, Target
 
 HERE = (str(Path(__file__).parent),)
 
@@ -92,7 +92,8 @@ def test_memory_is_judged() -> None:
 
 
 def test_the_time_grows_with_begun_pieces() -> None:
-    assert [seconds_limit(size) for size in (0, 1, PIECE_BYTES, PIECE_BYTES + 1)] == [0.1, 0.1, 0.1, 0.2]
+    limits = target(lambda _: None)
+    assert [limits.seconds_limit(size) for size in (0, 1, PIECE_BYTES, PIECE_BYTES + 1)] == [0.1, 0.1, 0.1, 0.2]
 
 
 def test_the_same_seed_makes_the_same_inputs() -> None:
