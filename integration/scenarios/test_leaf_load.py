@@ -29,6 +29,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.router_info import RouterInfo
 from integration.harness.local_farm import NotSeenError, until
 from integration.harness.processes import free_ports
+from integration.scenarios.router_choice import spare_routers
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import SAM_PORT
 from integration.testnet.router_files import replace
@@ -136,7 +137,7 @@ class LoadedFarm:
 
 @pytest_asyncio.fixture
 async def loaded(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[LoadedFarm]:
-    routers = [router for router in network.routers if not router.floodfill][-3:]
+    routers = spare_routers(network, "i2pd", 3)[-3:]
     with I2pFarm(tmp_path, routers, password=network.password) as farm:
         farm.place()
         keys = [farm.leaves[1], DestinationKeys.generate(), farm.leaves[2], farm.leaves[3]]

@@ -102,3 +102,73 @@ def test_a_stored_log_whose_beginning_was_dropped(
     assert log.term(last + 1) == expected[-1]
     log.drop(last + 1)
     assert (log.base, log.base_term, log.last_term) == (last + 1, expected[-1], expected[-1])
+
+
+# Memory ---------------------------------------------------------------------------------------------------------------
+
+ENTRY_BYTES = 100
+ENTRY = "x" * (ENTRY_BYTES - 13)
+
+
+class WatchedDisk(Disk):
+    """A disk that counts how often it is read."""
+
+    reads = 0
+
+    def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
+        self.reads += 1
+        return super().read(first, last, max_bytes)
+
+
+def stored(log: Log, disk: Disk, first: int, count: int, term: int = 1) -> None:
+    """Let the log have `count` entries from `first` on, all of them durable."""
+    entries = [application(ENTRY, term)] * count
+    log.replace_from(first, entries)
+    write = Write(None, first, tuple(entries), number=log.last_index + term)
+    log.write_issued(write)
+    disk.write(write)
+    log.write_stored(write.number)
+
+
+def reads_for(log: Log, disk: WatchedDisk, first: int, last: int) -> int:
+    before = disk.reads
+    assert len(log.slice(first, last, max_entries=100, max_bytes=1 << 20)) >= 1
+    return disk.reads - before
+
+
+def test_the_newest_entries_stay_in_memory_and_no_more_than_the_memory_holds() -> None:
+    disk = WatchedDisk()
+    log = Log(disk, cache_bytes=10 * ENTRY_BYTES)
+    stored(log, disk, 1, 10)
+    assert not reads_for(log, disk, 1, 10)
+    stored(log, disk, 11, 1)
+    assert not reads_for(log, disk, 7, 11)
+    assert reads_for(log, disk, 6, 6)
+
+
+def test_entries_that_were_replaced_or_dropped_take_no_memory() -> None:
+    disk = WatchedDisk()
+    log = Log(disk, cache_bytes=10 * ENTRY_BYTES)
+    stored(log, disk, 1, 9)
+    for term in (2, 3, 4):
+        stored(log, disk, 5, 5, term)
+    assert not reads_for(log, disk, 1, 9)
+    log.drop(8)
+    stored(log, disk, 10, 8, 4)
+    assert not reads_for(log, disk, 9, 17)
+
+
+def test_a_log_that_begins_anew_after_a_snapshot_has_its_new_entries_in_memory() -> None:
+    log = Log(Disk())
+    log.replace_from(1, [application("old", 1)] * 3)
+    log.restart(10, 2)
+    entries = (application("11", 2), application("12", 3))
+    log.replace_from(11, entries)
+    assert log.slice(11, 12, max_entries=9, max_bytes=1 << 20) == entries
+
+
+def test_after_a_mismatch_the_whole_first_term_is_skipped_when_it_is_too_new() -> None:
+    log = Log(Disk())
+    log.replace_from(1, [application("x", 5)] * 3)
+    assert log.back_off(9, 2) == 1
+    assert log.back_off(9, 5) == 4

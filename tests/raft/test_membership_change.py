@@ -7,7 +7,7 @@ import pytest
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.membership_change import JOIN_PATIENCE, MAX_ROUNDS
-from gf_i2p.raft.settings import LAN, Flow
+from gf_i2p.raft.settings import I2P, LAN, Flow, Timing
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration, LogPack, SnapshotSyncRequest, record_bytes
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
@@ -211,6 +211,16 @@ def test_a_silent_newcomer_is_given_up() -> None:
     assert lab.core(1).deadline <= lab.now
     lab.step(1, inputs.Tick())
     assert "nothing was heard from the server" in lab.notices[0]
+
+
+@pytest.mark.parametrize("timing", [LAN, I2P])
+def test_a_leader_waits_for_a_silent_newcomer_without_a_tick(timing: Timing) -> None:
+    lab = Lab(1, timing=timing)
+    lab.elect(1)
+    lab.settle()
+    lab.newcomer(NEW)
+    lab.change(1, "add", add=NEW)
+    assert lab.core(1).deadline > lab.now
 
 
 def test_a_leader_that_loses_its_leadership_forgets_the_newcomer() -> None:

@@ -112,6 +112,7 @@ def test_a_leader_that_can_be_dialled_again_is_waited_for_as_ever() -> None:
     lab.step(2, inputs.Unreachable(1))
     lab.step(2, inputs.Reachable(1))
     assert wait(lab, 2) == pytest.approx(LAN.election_min)
+    assert lab.core(2).deadline == pytest.approx(lab.now + LAN.election_min), "no question to the others before that"
     lab.now += LAN.doubt * 1.1
     assert not vote(lab, 2, asker=3)
 
