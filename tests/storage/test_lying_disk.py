@@ -1,7 +1,7 @@
 """A disk that lies below the caches of the system: a write is lost or misplaced, a sync has no effect, the power fails.
 
 At the next start the log is refused, or is the log as some write left it. One lie costs at most two transactions
-unnoticed: docs/design/storage.md says which.
+unnoticed, a misplaced write four: docs/design/storage.md says which.
 """
 
 import random
@@ -33,8 +33,8 @@ LOST, MISPLACED, UNSYNCED, ALL_UNSYNCED = (
     "one sync lies",
     "all syncs lie from one on",
 )
-UNNOTICED: Final = {LOST: 2, MISPLACED: 2, UNSYNCED: 2, ALL_UNSYNCED: COUNT}
-"""The most transactions that are lost without a refusal."""
+UNNOTICED: Final = {LOST: 2, MISPLACED: 4, UNSYNCED: 2, ALL_UNSYNCED: COUNT}
+"""The most transactions that are lost without a refusal. A misplaced write damages two places."""
 
 
 def lied(calls: list[Call], at: int, what: str, rng: random.Random) -> list[Call]:
