@@ -79,7 +79,8 @@ class SamInbound:
     async def published(self) -> bool:
         """See `Inbound.published`. The router asks the floodfills, as for any address.
 
-        A router without I2CP answers from SAM's cache of names, which may never forget a name.
+        When I2CP does not answer, SAM's cache of names answers, which may never forget a name. Otherwise a node without
+        I2CP would make a new session again and again.
         """
         if self._i2cp is not None:
             with contextlib.suppress(RouterError):

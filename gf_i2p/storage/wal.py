@@ -83,7 +83,7 @@ def check_ages(database: Path, row: ServerRow, main: ServerRow) -> None:
     was interrupted may have moved any row since the latest complete checkpoint.
     """
     # Only a complete checkpoint lets the WAL start over. The checkpoint's row names the salt before that.
-    starts = salt(database) - main.wal_salt & 0xFFFFFFFF
+    starts = (salt(database) - main.wal_salt) & 0xFFFFFFFF
     if row == main and main.wal_salt and 2 <= starts <= _LOST_AT_MOST:
         raise _older(database, database, wal_path(database))
     if main.written > row.written:

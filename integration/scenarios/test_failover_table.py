@@ -43,9 +43,7 @@ async def test_each_kind_of_client_has_pages_again_after_each_kill(
         with capsys.disabled():
             print(f"\n  {line}", end="", flush=True)
 
-    free = {kind: spare_routers(java_network, kind) for kind in ("i2pd", "java")}
-    if min(map(len, free.values())) < _ROUTERS:
-        pytest.skip(f"too few routers: each kind needs {_ROUTERS} that are no floodfills (--java 4)")
+    free = {kind: spare_routers(java_network, kind, _ROUTERS) for kind in ("i2pd", "java")}
     clients = {kind: routers[-1] for kind, routers in free.items()}
 
     async def watch(number: int, holder: str) -> Seconds:
