@@ -8,10 +8,10 @@ import pytest
 from gf_i2p.cli.commands.simulate import read_seeds
 from gf_i2p.simulator.seed_run import SeedResult, simulate
 from gf_i2p.simulator.totals import COUNTED
-from tests.tier import examples
+from tests.tier import is_everything
 
 FAILED = read_seeds(Path(__file__).parent / "failed_seeds.txt")
-CLEAN = examples(100)
+CLEAN = 100 if is_everything() else 8  # `make simulate` runs more
 PARTS = 4
 """Number of tests, and of workers, that share the seeds."""
 

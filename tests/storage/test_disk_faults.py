@@ -162,7 +162,7 @@ def test_a_start_that_fails_leaves_a_log_that_starts(
             store(storage, write)
             state.apply(write)
         killed = copied(storage.path, tmp_path / "killed")
-    step = 1 if is_everything() else 7
+    step = 1 if is_everything() else 20
     number = random.randint(1 - step, 0)
     print(f"every {step}th operation from {number + step} on")
     while True:

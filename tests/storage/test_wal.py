@@ -29,7 +29,7 @@ from tests.storage.random_writes import (
     stored_state,
 )
 from tests.storage.refusal import refusal
-from tests.tier import mostly_slow
+from tests.tier import is_everything, mostly_slow
 
 SEED = 11
 CHILD_WAL_BYTES = 128 << 10
@@ -310,7 +310,7 @@ def test_a_log_is_there_whenever_its_creation_is_killed_or_can_be_created_then(t
 def test_a_log_opens_after_every_moment_and_without_its_wal_only_when_it_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
-    """Opening, writing and closing, with a kill and a power cut after each system call.
+    """Opening, writing and closing, with a kill and a power cut after each system call; in `make test` after some.
 
     `before`: writes before a kill; 0: a clean close came before.
     """
@@ -333,6 +333,7 @@ def test_a_log_opens_after_every_moment_and_without_its_wal_only_when_it_is_whol
     acknowledged = before
     opened = False
     refused = 0
+    share = 1 if is_everything() else 4
     for call in run:
         if call.data == b"opened\n":
             opened = True
@@ -342,7 +343,7 @@ def test_a_log_opens_after_every_moment_and_without_its_wal_only_when_it_is_whol
             assert "is missing" in refusal(lonely / "log.db")
         elif call.name == "write" and call.data.strip().isdigit():
             acknowledged = int(call.data)
-        if not disk.take(call):
+        if not disk.take(call) or (acknowledged < count and rng.randrange(share)):
             continue
         for made in (disk.killed(tmp_path / "killed"), disk.cut(tmp_path / "cut", rng)):
             main = made.read_bytes()
@@ -357,7 +358,7 @@ def test_a_log_opens_after_every_moment_and_without_its_wal_only_when_it_is_whol
                 refused += 1
             else:
                 assert not opened or acknowledged == count, "only what was closed needs no WAL"
-    assert refused > 50
+    assert refused > 50 // share // 2
     assert stored_state(main_alone) == states[count]
 
 

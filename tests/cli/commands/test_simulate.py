@@ -55,7 +55,7 @@ def test_a_violation_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_seeds_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "seeds"
-    file.write_text("# why\n3 1\n\n4  # because\n")
+    file.write_text("# why\n3 1\n\n4 1  # because\n")
     assert main(["simulate", "--file", str(file), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["seeds"] == 2
 

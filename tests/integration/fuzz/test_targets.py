@@ -106,6 +106,7 @@ def test_the_corpus_is_small_and_belongs_to_targets() -> None:
     assert {file.stem for file in files} <= set(NAMES)
 
 
+@pytest.mark.slow  # `make fuzz-briefly` does the same
 @pytest.mark.parametrize("target", TARGETS, ids=NAMES)
 def test_seeds_and_corpus_break_no_limit(target: Target) -> None:
     campaign = Campaign(target, EdgeTracer(TRACED), 1, [kept.data for kept in read_corpus(target.name)])

@@ -11,6 +11,7 @@ from integration.harness.network_farm import NEEDED
 from integration.testnet.namespace import MissingError, check_programs
 
 
+@pytest.mark.slow  # a farm of five
 def test_what_clients_are_told_under_faults_is_true() -> None:
     run("6")
 

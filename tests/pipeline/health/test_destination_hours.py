@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
@@ -121,6 +122,7 @@ def test_load_is_what_it_has_of_what_it_takes(spark: SparkSession) -> None:
     assert (row["connections"], row["load"]) == ((10 + 30 + 2 + 2) / 4, 0.2)
 
 
+@pytest.mark.slow  # the hours of servers have the same test
 def test_each_day_alone_is_as_all_days_together(spark: SparkSession, tmp_path: Path) -> None:
     leaves_by_time: dict[int, list[Leaf]] = {}
     for number in range(80):

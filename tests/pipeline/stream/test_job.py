@@ -134,7 +134,7 @@ def test_it_ends_after_a_batch_when_it_is_told_to(
 ) -> None:
     """A stop during a batch ends the stream after that batch, although Spark would begin the next batch at once."""
     lake, exports = Lake(str(tmp_path / "lake")), tmp_path / "exports"
-    plain(exports, content(lines(range(1, 25))))
+    plain(exports, content(lines(range(1, 13))))
     begun: list[int] = []
     ended: list[int] = []
     take_batch = live.Taking.__call__
@@ -156,10 +156,10 @@ def test_it_ends_after_a_batch_when_it_is_told_to(
     figures = stream(spark, lake, [str(exports)], options, on_batch=hear, stop=stop)
     assert figures.batches == len(batches)
     assert begun == ended == [each.batch for each in batches], "none in the middle"
-    assert 0 < figures.entries <= 24
+    assert 0 < figures.entries <= 12
     assert not spark.streams.active
     go(spark, lake, exports)
-    assert indexes(spark, lake) == [*range(1, 25)]
+    assert indexes(spark, lake) == [*range(1, 13)]
     assert batches[0].lag_seconds is not None
 
 
