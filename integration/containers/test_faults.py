@@ -50,6 +50,7 @@ def test_a_router_that_was_cut_off_comes_back(farm: ContainerFarm) -> None:
     )
 
 
+@pytest.mark.slow  # test_make_farm.py of the scenarios kills a publisher
 def test_the_others_publish_when_the_publisher_is_gone_for_good(farm: ContainerFarm) -> None:
     chosen, last = publisher(farm), farm.last()
     began = time.monotonic()

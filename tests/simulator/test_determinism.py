@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from gf_i2p.simulator.seed_run import simulate
+from tests.tier import mostly_slow
 
 SEEDS = (2, 3, 11)
 """Seeds whose runs have connections and single messages, crashes and pauses."""
@@ -21,7 +22,7 @@ def digest_elsewhere(seed: int, hash_seed: str) -> str:
     ).stdout.strip()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", mostly_slow(SEEDS, 2))
 def test_the_same_seed_is_the_same_run(seed: int) -> None:
     lines: list[str] = []
     first, second = simulate(seed, trace=True, write=lines.append), simulate(seed, trace=True)

@@ -11,9 +11,8 @@ from gf_i2p.simulator.totals import COUNTED
 from tests.tier import is_everything
 
 FAILED = read_seeds(Path(__file__).parent / "failed_seeds.txt")
-CLEAN = 100 if is_everything() else 8  # `make simulate` runs more
-PARTS = 4
-"""Number of tests, and of workers, that share the seeds."""
+CLEAN, PARTS = (100, 4) if is_everything() else (8, 1)  # `make simulate` runs more
+"""Number of seeds, and of tests that share the seeds."""
 
 
 def passes(result: SeedResult) -> bool:

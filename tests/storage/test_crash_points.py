@@ -14,12 +14,12 @@ from integration.harness.sqlite_files import why_not
 from tests.storage.random_writes import eventful_seed, newest_write, open_log
 from tests.storage.recorded_run import Recorded, acknowledged_by, without_syncs
 from tests.storage.write_run import use_small_sizes
-from tests.tier import is_everything
+from tests.tier import is_everything, mostly_slow
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 
-@pytest.mark.parametrize("depth", [1, 8])
+@pytest.mark.parametrize("depth", mostly_slow([1, 8], 8))
 def test_nothing_acknowledged_is_lost_at_any_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: int) -> None:
     use_small_sizes(monkeypatch)
     count = 60 if is_everything() else 20

@@ -24,7 +24,7 @@ from tests.storage.file_operations import Lie, Operations
 from tests.storage.random_writes import State, copied, create, newest_write, open_log, store, stored_state, writes
 from tests.storage.recorded_run import without_syncs
 from tests.storage.write_run import WriteRun, use_small_sizes, write_history
-from tests.tier import is_everything
+from tests.tier import is_everything, mostly_slow
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -104,7 +104,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize("name", mostly_slow([*FAILURES], "one operation fails", "the disk stays full", "a read fails"))
 def test_a_disk_that_fails_costs_nothing_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -73,7 +73,7 @@ class Disk:
         self._alive = True
 
     def submit(self, write: Write) -> None:
-        """Take the next write, to make the write durable after the earlier writes."""
+        """Take the next write. Writes become durable in the order in which the disk took them."""
         self._waiting.append(write)
         if self._group is None:
             self._begin()

@@ -141,6 +141,7 @@ def test_only_some_floodfills_count(spark: "SparkSession", lake: Lake, tmp_path:
         run(spark, lake, own_netdb, net_id=5)
 
 
+@pytest.mark.slow  # one more run of the job
 def test_the_newest_of_a_router_counts(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for directory, now_ms in ((first, NOON_MS), (second, NOON_MS + 5)):

@@ -115,6 +115,7 @@ def test_of_one_farm_only_that_is_made(spark: SparkSession, tmp_path: Path) -> N
     assert [each.farm for each in job.summarize(spark, lake)[0]] == ["other"]
 
 
+@pytest.mark.slow  # one more lake
 def test_servers_without_destinations_are_no_error(spark: SparkSession, tmp_path: Path) -> None:
     lake = lake_of(spark, tmp_path, [Row(index=1, record=record(1, date=START))])
     figures = job.refresh(spark, lake)

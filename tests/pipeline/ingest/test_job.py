@@ -206,6 +206,7 @@ def test_a_run_that_was_killed_half_way_is_gone_on_with(farm: Farm) -> None:
     assert farm.keys("farm") == keys
 
 
+@pytest.mark.slow  # a thousand reasons; the line walk counts them, too
 def test_what_is_quarantined_is_counted_however_many_reasons_there_are(spark: "SparkSession", tmp_path: Path) -> None:
     farm = Farm(spark, tmp_path)
     body = [record_line(index, 1, at(index), b"1") for index in range(1, 1_102)]

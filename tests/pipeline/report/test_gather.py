@@ -265,6 +265,7 @@ def test_of_a_farm_that_was_not_replayed_nothing_is_said_that_a_replay_shows(rep
     assert "The table backtest has nothing of this yet: <code>gf-i2p pipeline backtest</code>" in text
 
 
+@pytest.mark.slow  # one more lake
 def test_a_period_ends_with_the_newest_entry(spark: "SparkSession", tmp_path: Path) -> None:
     """Hours go on for longer, also where there are only some minutes; one entry alone has a minute."""
     lake = Lake(str(tmp_path / "lake"))

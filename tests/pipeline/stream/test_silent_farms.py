@@ -151,6 +151,7 @@ def test_who_is_behind_is_not_silent(watch: Watch) -> None:
     assert watch.restarted(at(last)) == []
 
 
+@pytest.mark.slow  # one more lake
 def test_clocks_that_are_ahead_do_not_hide_it(spark: SparkSession, tmp_path: Path) -> None:
     """Wrong clocks change nothing, neither in the lake's records nor in new records: the arrival of a record counts."""
     lake, now = Lake(str(tmp_path)), at(10)
