@@ -64,19 +64,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(share < options.at_least)
 
 
-def equivalent_mutants(text: str) -> dict[tuple[str, str, str], str]:
-    """Read the list of equivalent mutants: by module, code before and code after, the reason."""
+def equivalent_mutants(text: str) -> dict[tuple[str, str, str, str], str]:
+    """Read the list of equivalent mutants: by module, line, code before and code after, the reason."""
     known = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):
-            module, change, reason = line.split(" | ", 2)
+            module, rest = line.split(" | ", 1)
+            code, change, reason = rest.rsplit(" | ", 2)
             before, after = change.split("  ->  ")
-            known[module, before, after] = reason
+            known[module, code, before, after] = reason
     return known
 
 
-def _key(mutant: Mutant) -> tuple[str, str, str]:
-    return mutant.module, mutant.before, mutant.after
+def _key(mutant: Mutant) -> tuple[str, str, str, str]:
+    return mutant.module, mutant.code, mutant.before, mutant.after
 
 
 def _row(trial: Trial) -> dict[str, object]:

@@ -46,6 +46,8 @@ class Mutant:
     number: int
     """Number of the mutant in its module, from 0 on; it changes when the module changes."""
     line: int
+    code: str
+    """The line of the module."""
     before: str
     after: str
 
@@ -55,8 +57,16 @@ class Mutant:
 
 def mutants_of(module: str, source: str) -> list[Mutant]:
     """Return the mutants of a module, in the order of the source."""
+    lines = source.splitlines()
     return [
-        Mutant(module, number, place.node.lineno, _words(place.node), _words(place.new))
+        Mutant(
+            module,
+            number,
+            place.node.lineno,
+            lines[place.node.lineno - 1].strip(),
+            _words(place.node),
+            _words(place.new),
+        )
         for number, place in enumerate(_places(ast.parse(source)))
     ]
 

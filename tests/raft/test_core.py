@@ -6,7 +6,7 @@ from gf_i2p.raft import inputs
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
-from tests.raft.lab import Lab, application
+from tests.raft.lab import Lab, Message, application
 from tests.raft.test_paper import append, ask, vote_request
 
 # Stickiness and check-quorum ---------------------------------------------------------------------------------------
@@ -265,6 +265,33 @@ def test_answers_overtaken_by_a_refusal_do_not_count() -> None:
     accepted = Response(MessageType.APPEND_ENTRIES_RESPONSE, 2, 1, 1, 4, accepted=True)
     lab.step(1, inputs.Answered(2, tags[1], accepted))
     assert lab.core(1).match[2] == 1
+
+
+@pytest.mark.parametrize("refused_at", ["the end", "beyond the end"])
+def test_a_snapshot_whose_last_block_is_refused_is_given_up(refused_at: str) -> None:
+    """The follower has all bytes and does not take the snapshot. The same block would get the same answer."""
+    lab = Lab(3)
+    lab.elect(1)
+    lab.isolate(3)
+    lab.propose(1, "many", *"abcd")
+    lab.settle()
+    lab.snapshot(1)
+    lab.heal()
+    lab.step(1, inputs.Reachable(3))
+    while not (block := next((each for each in lab.network if each.receiver == 3 and is_block(each)), None)):
+        lab.deliver(lab.network.popleft())
+    lab.network.clear()
+    assert isinstance(block.payload, Request)
+    size = len(lab.core(1).snapshot.data) + (refused_at == "beyond the end")  # type: ignore[union-attr]
+    refusal = Response(MessageType.INSTALL_SNAPSHOT_RESPONSE, 3, 1, 1, size, accepted=False)
+    lab.step(1, inputs.Answered(3, block.tag, refusal))
+    assert not [each for each in lab.network if each.receiver == 3]
+    lab.timeout(1)
+    assert not [each for each in lab.network if is_block(each)]
+
+
+def is_block(message: Message) -> bool:
+    return message.payload.type is MessageType.INSTALL_SNAPSHOT_REQUEST
 
 
 def test_a_lost_request_is_sent_again_when_the_peer_is_reachable() -> None:

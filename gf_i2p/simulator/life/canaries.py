@@ -240,6 +240,17 @@ def _goes_on_serving(machine: FailoverMachine, situation: Situation, effects: Pu
     """Do nothing, so the server goes on serving although the farm has chosen another server."""
 
 
+def _waits_until_open(machine: FailoverMachine, situation: Situation, effects: PublishingEffects) -> None:
+    """Do nothing, so a session opens although the farm has chosen another server meanwhile."""
+
+
+def _drains_what_was_due(machine: FailoverMachine, situation: Situation, effects: PublishingEffects) -> None:
+    if machine._right is Right.PUBLISH:
+        _newest_due[machine] = machine.sessions
+    if machine._right is not Right.STOP or _newest_due.get(machine) == machine.sessions:
+        _serve(machine, situation, effects)
+
+
 def _version_by_the_minute(machine: FailoverMachine, situation: Situation) -> int:
     return situation.wall_ms // 60_000 * 60
 
@@ -247,6 +258,9 @@ def _version_by_the_minute(machine: FailoverMachine, situation: Situation) -> in
 _take_record = Poster.take
 _step = MetaMachine.step
 _taken = MetaMachine.taken
+_serve = FailoverMachine._when_serving
+_newest_due: WeakKeyDictionary[FailoverMachine, int] = WeakKeyDictionary()
+"""Number of the newest session that was due while open."""
 _last_taken: WeakKeyDictionary[MetaMachine, Announcement] = WeakKeyDictionary()
 
 
@@ -337,6 +351,12 @@ def farm_canaries() -> Iterator[Canary]:
         (FailoverMachine, "check", _checks_nothing),
     )
     yield life("serves-on", "never drains a service", (FailoverMachine, "_when_serving", _goes_on_serving))
+    yield life(
+        "stays-open",
+        "serves on when a session opens that is no longer due",
+        (FailoverMachine, "_when_opening", _waits_until_open),
+        (FailoverMachine, "_when_serving", _drains_what_was_due),
+    )
     yield life(
         "service-versions",
         "takes versions of a service's lease sets from its clock, in minutes",

@@ -249,10 +249,13 @@ class SimulatedPublisher:
             return
         self._give_to_host(announcement)
         machine.taken(announcement.published, self._host.wall_ms)
-        if machine.state is FailoverState.OPENING:
-            self._service = number
-            machine.opened(self._host.monotonic)
+        if machine.state is FailoverState.OPENING:  # the farm may choose another server before the router answers
+            self._later(ROUTER_SECONDS, partial(self._opened, machine, number))
         self._host.after(RENEW_SECONDS, partial(self._announce_lease_set, machine, number))
+
+    def _opened(self, machine: FailoverMachine, number: int) -> None:
+        self._service = number
+        machine.opened(self._host.monotonic)
 
     def _refused(self, machine: FailoverMachine, number: int, reason: str) -> None:
         if machine.state is FailoverState.OPENING:

@@ -106,5 +106,6 @@ def test_a_trial_runs_the_changed_code(tmp_path: Path) -> None:
 
 
 def test_the_list_of_equivalent_mutants() -> None:
-    text = "# a comment\n\ngf_i2p/raft/log.py | 1  ->  2 | only the speed changes\n"
-    assert equivalent_mutants(text) == {("gf_i2p/raft/log.py", "1", "2"): "only the speed changes"}
+    text = "# a comment\n\ngf_i2p/raft/log.py | size: int | None = 1 | 1  ->  2 | only the speed changes\n"
+    key = ("gf_i2p/raft/log.py", "size: int | None = 1", "1", "2")
+    assert equivalent_mutants(text) == {key: "only the speed changes"}

@@ -47,6 +47,7 @@ QUICK = {
     "gives-anyway": ("ChosenGives", 23),
     "serves-anyway": ("ChosenGives", 9),
     "serves-on": ("Overlap", 9),
+    "stays-open": ("Overlap", 114),
     "service-versions": ("PublishedRises", 6),
 }
 """Canaries, each with the first rule that catches the canary, and the seed to begin with: the first that catches it.
