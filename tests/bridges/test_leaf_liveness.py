@@ -6,7 +6,7 @@ import pytest
 
 from bridges import leaf_liveness
 from bridges.errors import RouterUnreachableError
-from bridges.leaf_liveness import PINGS, LeafLiveness
+from bridges.leaf_liveness import PINGS, SESSIONS, LeafLiveness
 from tests.transport.harness import soon, until
 
 LEAF, OTHER = b"a leaf", b"another leaf"
@@ -19,7 +19,8 @@ class Session:
         self.answering = {LEAF, OTHER}
         self.pinged: list[bytes] = []
         self.closed = 0
-        self.broken = False
+        self.broken = 0
+        """Number of sessions, from this one on, through which nobody answers."""
         self.has_old_keys = False
         self.error: Exception | None = None
         self.hangs = False
@@ -34,7 +35,7 @@ class Session:
 
     async def close(self) -> None:
         self.closed += 1
-        self.broken = self.has_old_keys = False
+        self.broken, self.has_old_keys = max(self.broken - 1, 0), False
 
 
 @pytest.fixture
@@ -63,10 +64,10 @@ async def test_one_answer_is_enough(session: Session, liveness: LeafLiveness) ->
 
 async def test_a_leaf_that_never_answered_is_not_judged(session: Session, liveness: LeafLiveness) -> None:
     session.answering = set()
-    for count in range(1, PINGS + 3):
+    for count in range(1, SESSIONS + 3):
         assert not await liveness.is_silent(LEAF)
         await until(lambda count=count: len(session.pinged) == count and liveness._first.done())  # type: ignore[misc, union-attr]
-    assert session.closed == PINGS, "no more sessions for a leaf whose owner has turned pings off"
+    assert session.closed == SESSIONS, "no more sessions for a leaf whose owner has turned pings off"
 
 
 async def test_nobody_waits_for_the_first_answer(session: Session, liveness: LeafLiveness) -> None:
@@ -81,20 +82,23 @@ async def test_a_leaf_that_answers_no_more_is_silent_until_it_answers(session: S
     await heard(liveness, session, LEAF, OTHER)
     session.answering = {OTHER}
     assert await liveness.is_silent(LEAF)
-    assert (session.pinged, session.closed) == ([LEAF] * 2 * PINGS, 1), "through old tunnels, then through new ones"
+    assert (session.pinged, session.closed) == ([LEAF] * SESSIONS * PINGS, SESSIONS - 1), "old tunnels, then new ones"
     assert not await liveness.is_silent(OTHER)
     session.pinged.clear()
     assert await liveness.is_silent(LEAF)
-    assert (session.pinged, session.closed) == ([LEAF], 2), "it costs one ping from now on"
+    assert (session.pinged, session.closed) == ([LEAF], SESSIONS), "it costs one ping from now on"
     session.answering, session.has_old_keys = {LEAF}, True
     assert not await liveness.is_silent(LEAF), "the leaf is back with new keys"
 
 
-async def test_the_tunnels_of_the_session_may_be_at_fault(session: Session, liveness: LeafLiveness) -> None:
+@pytest.mark.parametrize("broken", range(1, SESSIONS))
+async def test_the_tunnels_of_a_session_or_one_lease_of_the_leaf_may_be_at_fault(
+    session: Session, liveness: LeafLiveness, broken: int
+) -> None:
     await heard(liveness, session, LEAF)
-    session.broken = True
+    session.broken = broken
     assert not await liveness.is_silent(LEAF)
-    assert session.closed == 1
+    assert session.closed == broken
 
 
 async def test_a_router_that_pings_nobody_says_nothing_about_the_leaf(
