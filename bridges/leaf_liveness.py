@@ -12,14 +12,14 @@ logger = structlog.get_logger()
 PINGS: Final = 2
 """Pings in a row without an answer, through the tunnels of one session, after which these tunnels are in doubt.
 
-If one ping in five gets lost, the six of three sessions are lost once in 15,000 tries: a leaf that lives is not dropped.
+If one ping in five gets lost, the six of three sessions get lost once in 15,000 tries.
 """
 SESSIONS: Final = 3
 """Sessions in a row without an answer that decide that a leaf is silent.
 
 Pings of one session share a fate: an i2pd sends all of them to one lease of the leaf, drawn at random. When another
-router restarts, the leases of tunnels through that router are dead until the leaf's router notices. With two sessions, the
-restart of one of eight routers dropped a living leaf in three of five trials.
+router restarts, the leases of tunnels through that router are dead until the leaf's router notices. With two sessions,
+the restart of one of eight routers dropped a living leaf in three of five trials.
 """
 JUDGE_SECONDS: Final = 90.0
 """Most seconds for a judgement: the pings, and the tunnels of two new sessions in between."""
