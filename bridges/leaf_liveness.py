@@ -17,9 +17,9 @@ If one ping in five gets lost, the six of three sessions get lost once in 15,000
 SESSIONS: Final = 3
 """Sessions in a row without an answer that decide that a leaf is silent.
 
-Pings of one session share a fate: an i2pd sends all of them to one lease of the leaf, drawn at random. When another
-router restarts, the leases of tunnels through that router are dead until the leaf's router notices. With two sessions,
-the restart of one of eight routers dropped a living leaf in three of five trials.
+Pings of one session share a fate: its tunnels may lead through a router that has just restarted. A minute after one
+of eight routers had restarted, the first session of another i2pd got no answer, and the next three did. All four
+sessions of a third i2pd got none, although other routers reached the same leaves: that router's leaf was dropped.
 """
 JUDGE_SECONDS: Final = 90.0
 """Most seconds for a judgement: the pings, and the tunnels of two new sessions in between."""
