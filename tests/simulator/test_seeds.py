@@ -11,7 +11,7 @@ from gf_i2p.simulator.totals import COUNTED
 from tests.tier import is_everything
 
 FAILED = read_seeds(Path(__file__).parent / "failed_seeds.txt")
-CLEAN, PARTS = (100, 4) if is_everything() else (8, 1)  # `make simulate` runs more
+CLEAN, PARTS = (100 if is_everything() else 24), 4  # `make simulate` runs more
 """Number of seeds, and of tests that share the seeds."""
 
 
