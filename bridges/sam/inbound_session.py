@@ -79,8 +79,8 @@ class SamInbound:
     async def published(self) -> bool:
         """See `Inbound.published`. The router asks the floodfills, as for any address.
 
-        When I2CP does not answer, SAM's cache of names answers, which may never forget a name. Otherwise a node without
-        I2CP would make a new session again and again.
+        When I2CP does not answer, SAM's cache of names counts, although the cache may never forget a name. Otherwise a
+        node without I2CP would make a new session again and again.
         """
         if self._i2cp is not None:
             with contextlib.suppress(RouterError):

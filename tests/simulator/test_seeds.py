@@ -8,11 +8,12 @@ import pytest
 from gf_i2p.cli.commands.simulate import read_seeds
 from gf_i2p.simulator.seed_run import SeedResult, simulate
 from gf_i2p.simulator.totals import COUNTED
-from tests.tier import is_everything
+from tests.tier import examples
 
 FAILED = read_seeds(Path(__file__).parent / "failed_seeds.txt")
-CLEAN, PARTS = (100 if is_everything() else 24), 4  # `make simulate` runs more
-"""Number of seeds, and of tests that share the seeds."""
+CLEAN = examples(100)
+PARTS = 4
+"""Number of tests, and of workers, that share the seeds."""
 
 
 def passes(result: SeedResult) -> bool:

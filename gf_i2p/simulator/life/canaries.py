@@ -245,6 +245,7 @@ def _waits_until_open(machine: FailoverMachine, situation: Situation, effects: P
 
 
 def _drains_what_was_due(machine: FailoverMachine, situation: Situation, effects: PublishingEffects) -> None:
+    """Drain only a session that was due at some time since the session opened."""
     if machine._right is Right.PUBLISH:
         _newest_due[machine] = machine.sessions
     if machine._right is not Right.STOP or _newest_due.get(machine) == machine.sessions:

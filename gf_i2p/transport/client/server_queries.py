@@ -116,8 +116,8 @@ class _Inquiry:
                 outcome = await caller.outcome
         except TimeoutError:
             raise UnreachableError(
-                f"{self.endpoint} did not answer the HTTP request within {seconds:.3g} s: check that it runs, and "
-                "that the port is a farm node's."
+                f"{self.endpoint} did not answer the HTTP request within {round(seconds, 2):g} s: check that it runs, "
+                "and that the port is a farm node's."
             ) from None
         finally:
             connection.abort()

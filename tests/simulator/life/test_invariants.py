@@ -17,10 +17,11 @@ from gf_i2p.simulator.life.plan import BRAIN_FAULTS, draw
 from gf_i2p.simulator.life.reporters import LeafTruth, SimulatedReporter
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.simulator.seed_run import run_life
-from tests.tier import is_everything
+from tests.tier import examples
 
-CLEAN, PARTS = (24, 2) if is_everything() else (3, 1)
-"""Lives without a mistake, and the tests that share them; `make simulate` lives more of them in either tier."""
+CLEAN = examples(24)
+"""Lives without a mistake; `make simulate` lives more of them in either tier."""
+PARTS = 2
 SEEDS = 60
 """Number of seeds within which each canary is caught, from the seed that `QUICK` names."""
 QUICK = {
