@@ -15,14 +15,14 @@ PINGS: Final = 2
 If one ping in five gets lost, the six of three sessions get lost once in 15,000 tries.
 """
 SESSIONS: Final = 3
-"""Sessions in a row without an answer that decide that a leaf is silent.
+"""Sessions in a row without an answer that decide that a leaf is silent; only a session that reaches itself counts.
 
 Pings of one session share a fate: its tunnels may lead through a router that has just restarted. A minute after one
 of eight routers had restarted, the first session of another i2pd got no answer, and the next three did. All four
 sessions of a third i2pd got none, although other routers reached the same leaves: that router's leaf was dropped.
 """
 JUDGE_SECONDS: Final = 90.0
-"""Most seconds for a judgement: the pings, and the tunnels of two new sessions in between."""
+"""Most seconds for a judgement: the pings of `SESSIONS` sessions, and the tunnels of two new sessions in between."""
 
 
 class Pings(Protocol):
@@ -30,6 +30,10 @@ class Pings(Protocol):
 
     async def ping(self, destination: bytes) -> float | None:
         """Return the seconds until the answer; None without an answer. Raises `RouterError`."""
+        ...
+
+    async def reaches_itself(self) -> bool:
+        """Return whether a ping of the session to itself arrives. Raises `RouterError`."""
         ...
 
     async def close(self) -> None:
@@ -41,7 +45,7 @@ class LeafLiveness:
     """Judges whether leaves are silent. A leaf that has never answered is not judged: its owner may have pings off.
 
     The fault may be in the tunnels of the session for pings. So a leaf is silent only when pings through new tunnels
-    are not answered either.
+    are not answered either, and when each of these sessions reaches itself.
 
     A leaf that comes back has new keys. With i2pd, a session that knew the old keys got no answer for 150 s; of new
     sessions, 7 in 10 got an answer. So each ping of a silent leaf goes through a new session.
@@ -59,7 +63,8 @@ class LeafLiveness:
     async def is_silent(self, destination: bytes) -> bool:
         """Return whether a destination has answered before, and does not answer now. Takes `JUDGE_SECONDS` at most.
 
-        If the router opens no session for pings in time, the last result stays: that says nothing about the leaf.
+        If the router opens too few sessions in time that reach themselves, the last result stays: the router may be at
+        fault.
         """
         if destination not in self._answered:
             if self._first is None or self._first.done():
@@ -72,7 +77,7 @@ class LeafLiveness:
                 else:
                     self._silent.add(destination)
         except (RouterError, TimeoutError) as error:
-            logger.info("the leaf is not pinged", reason=str(error) or "there was no session for pings in time")
+            logger.info("the leaf is not pinged", reason=str(error) or "too few sessions for pings worked in time")
         return destination in self._silent
 
     async def _await_first_answer(self, destination: bytes) -> None:
@@ -90,12 +95,13 @@ class LeafLiveness:
         if destination in self._silent:
             await self._pings.close()
             return await self._answers_one_of(destination, 1)
-        for session in range(SESSIONS):
-            if session:
-                await self._pings.close()
-            if await self._answers_one_of(destination, PINGS):
-                return True
-        return False
+        counted = 0
+        while not await self._answers_one_of(destination, PINGS):
+            counted += await self._pings.reaches_itself()
+            if counted == SESSIONS:
+                return False
+            await self._pings.close()
+        return True
 
     async def _answers_one_of(self, destination: bytes, pings: int) -> bool:
         for _ in range(pings):

@@ -9,7 +9,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -27,7 +27,7 @@ from bridges.i2cp.messages import (
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.session import begin_session, end_session, no_request, read_config, session_ended
 from bridges.i2cp.settings import I2cpSettings
-from bridges.streaming.ping import TOKEN_BYTES, ping, read_pong
+from bridges.streaming.ping import TOKEN_BYTES, ping, read_ping, read_pong
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.lease_set import X25519, X25519_KEY_BYTES, EncryptionKey, LeaseSet2, read_offered
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -67,6 +67,18 @@ class PingSession:
         waiting does not stop the opening: a later ping finds the session open. Raises `RouterError` when the router
         opens no session.
         """
+        return await (await self._session()).ping(destination, seconds)
+
+    async def reaches_itself(self, *, seconds: float = PING_SECONDS) -> bool:
+        """Return whether a ping to the session's own destination arrives in time: the control of a ping without answer.
+
+        With i2pd, this ping takes the way of every ping: the session's outbound tunnel, its lease set as a floodfill
+        gives it, and its inbound tunnel. Java I2P hands the ping to the session directly, so there it always arrives.
+        Raises `RouterError` as `ping` does.
+        """
+        return await (await self._session()).reaches_itself(seconds)
+
+    async def _session(self) -> "_OpenSession":
         while self._open is None or self._open.ended:
             ended, self._open = self._open, None
             if ended is not None:
@@ -77,7 +89,7 @@ class PingSession:
                 )
                 self._opening.add_done_callback(self._opened)
             await asyncio.shield(self._opening)
-        return await self._open.ping(destination, seconds)
+        return self._open
 
     def _opened(self, opening: "asyncio.Task[_OpenSession]") -> None:
         self._opening = None
@@ -94,6 +106,19 @@ class PingSession:
             await session.close()
 
 
+_Read = Callable[[bytes], tuple[int, bytes] | None]
+"""Returns number and token of the packet that an I2CP payload is; None for another payload."""
+
+
+class _Awaited(NamedTuple):
+    """A ping that was sent, and what must arrive for it."""
+
+    read: _Read
+    """`read_pong` for the answer of another destination, `read_ping` for the ping itself."""
+    token: bytes
+    arrived: asyncio.Future[None]
+
+
 class _OpenSession:
     """A session whose tunnels are built."""
 
@@ -108,8 +133,8 @@ class _OpenSession:
         self._published = 0
         self._ready = asyncio.Event()
         self._failure: RouterError | None = None
-        self._waiting: dict[int, tuple[bytes, asyncio.Future[None]]] = {}
-        """By ping number: the token of the ping, and a future that is done when the answer comes."""
+        self._waiting: dict[int, _Awaited] = {}
+        """By ping number."""
         self._receiving = asyncio.create_task(self._receive())
 
     @classmethod
@@ -146,9 +171,16 @@ class _OpenSession:
             raise self._failure
 
     async def ping(self, destination: bytes, seconds: float) -> float | None:
+        return await self._send(destination, read_pong, seconds)
+
+    async def reaches_itself(self, seconds: float) -> bool:
+        return await self._send(self._keys.destination.data, read_ping, seconds) is not None
+
+    async def _send(self, destination: bytes, read: _Read, seconds: float) -> float | None:
+        """Send a ping; return the seconds until what `read` reads has arrived, or None."""
         number, token = int.from_bytes(os.urandom(4)) or 1, os.urandom(TOKEN_BYTES)
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = token, answer
+        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = _Awaited(read, token, arrived)
         await self._connection.follow_clock()
         expires_ms = self._connection.router_ms() + _MESSAGE_MS
         began = time.monotonic()
@@ -157,7 +189,7 @@ class _OpenSession:
                 send_message(self._number, destination, ping(self._keys, number, token), expires_ms)
             )
             async with asyncio.timeout(seconds):
-                await answer
+                await arrived
         except TimeoutError:
             return None
         finally:
@@ -187,18 +219,16 @@ class _OpenSession:
         finally:
             self.ended = True
             self._ready.set()
-            for _, answer in self._waiting.values():
-                if self._failure is not None and not answer.done():
-                    answer.set_exception(self._failure)
+            for awaited in self._waiting.values():
+                if self._failure is not None and not awaited.arrived.done():
+                    awaited.arrived.set_exception(self._failure)
 
     def _take(self, payload: bytes) -> None:
-        pong = read_pong(payload)
-        if pong is None:
-            return
-        number, token = pong
-        expected, answer = self._waiting.get(number, (b"", None))
-        if answer is not None and token == expected and not answer.done():
-            answer.set_result(None)
+        for read in (read_pong, read_ping):
+            number, token = read(payload) or (0, b"")
+            awaited = self._waiting.get(number)
+            if awaited is not None and awaited.read is read and awaited.token == token and not awaited.arrived.done():
+                awaited.arrived.set_result(None)
 
     async def _give_lease_set(self, offered: bytes) -> None:
         leases = read_offered(offered)

@@ -27,13 +27,22 @@ def ping(keys: DestinationKeys, number: int, token: bytes) -> bytes:
     return pack_packet(packet.encode(keys.key.sign), 0, 0)
 
 
+def read_ping(payload: bytes) -> tuple[int, bytes] | None:
+    """Return number and token of the ping in an I2CP payload; None for any other payload. Verifies no signature."""
+    packet = _read_echo(payload)
+    return (packet.to, packet.payload) if packet is not None and packet.to else None
+
+
 def read_pong(payload: bytes) -> tuple[int, bytes] | None:
     """Return number and token of the ping that an I2CP payload answers; None for any other payload."""
+    packet = _read_echo(payload)
+    return (packet.number, packet.payload) if packet is not None and packet.number and not packet.to else None
+
+
+def _read_echo(payload: bytes) -> Packet | None:
     try:
         envelope = unpack(payload)
         packet = Packet.parse(envelope.payload)
     except PacketError:
         return None
-    if envelope.protocol != STREAMING or not packet.flags & Flag.ECHO or packet.to or not packet.number:
-        return None
-    return packet.number, packet.payload
+    return packet if envelope.protocol == STREAMING and packet.flags & Flag.ECHO else None

@@ -21,6 +21,8 @@ class Session:
         self.closed = 0
         self.broken = 0
         """Number of sessions, from this one on, through which nobody answers."""
+        self.reached = True
+        """Whether a ping to the session itself arrives."""
         self.has_old_keys = False
         self.error: Exception | None = None
         self.hangs = False
@@ -32,6 +34,10 @@ class Session:
         if self.error is not None:
             raise self.error
         return 0.1 if destination in self.answering and not (self.broken or self.has_old_keys) else None
+
+    async def reaches_itself(self) -> bool:
+        await asyncio.sleep(0)
+        return self.reached
 
     async def close(self) -> None:
         self.closed += 1
@@ -99,6 +105,23 @@ async def test_the_tunnels_of_a_session_or_one_lease_of_the_leaf_may_be_at_fault
     session.broken = broken
     assert not await liveness.is_silent(LEAF)
     assert session.closed == broken
+
+
+async def test_sessions_that_do_not_reach_themselves_say_nothing_about_the_leaf(
+    session: Session, liveness: LeafLiveness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await heard(liveness, session, LEAF)
+    session.answering, session.reached = set(), False
+    monkeypatch.setattr(leaf_liveness, "JUDGE_SECONDS", 0.05)
+    assert not await soon(liveness.is_silent(LEAF))
+    assert session.closed > SESSIONS, "each try has new tunnels"
+    monkeypatch.undo()
+    judged = asyncio.create_task(liveness.is_silent(LEAF))
+    tried = session.closed
+    await until(lambda: session.closed > tried + SESSIONS)
+    session.reached, tried = True, session.closed
+    assert await soon(judged)
+    assert session.closed == tried + SESSIONS - 1, "these count"
 
 
 async def test_a_router_that_pings_nobody_says_nothing_about_the_leaf(

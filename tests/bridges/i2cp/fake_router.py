@@ -158,6 +158,11 @@ class FakeRouter:
         for session in self.sessions.values():
             session.connection.send(kind, body)
 
+    def give(self, payload: bytes) -> None:
+        """Hand a payload that has arrived to all sessions."""
+        for session in self.sessions.values():
+            session.connection.send(31, struct.pack(">HII", session.number, 1, len(payload)) + payload)
+
     def hang_up(self) -> None:
         """Close all connections."""
         for connection in self._connections:

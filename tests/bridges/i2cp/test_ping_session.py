@@ -1,7 +1,6 @@
 """Pings through a router's session: bridges/i2cp/ping_session.py."""
 
 import asyncio
-import struct
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -37,9 +36,7 @@ def answer(router: FakeRouter, *, number: int | None = None, token: bytes | None
     """Answer the newest ping as a destination does."""
     packet = Packet.parse(unpack(router.sent[-1][1]).payload)
     pong = Packet(0, number or packet.to, flags=Flag.ECHO, payload=packet.payload if token is None else token)
-    payload = pack_packet(pong.encode(), 0, 0)
-    for session in router.sessions.values():
-        session.connection.send(31, struct.pack(">HII", session.number, 1, len(payload)) + payload)
+    router.give(pack_packet(pong.encode(), 0, 0))
 
 
 async def test_a_ping_and_its_answer(router: FakeRouter) -> None:
@@ -77,6 +74,28 @@ async def test_no_answer_and_a_forged_one(router: FakeRouter) -> None:
     answer(router, token=b"guessed")
     answer(router, number=7)
     assert await soon(asked) is None
+    await pings.close()
+
+
+async def test_a_session_reaches_itself_when_its_own_ping_arrives(router: FakeRouter) -> None:
+    pings = pings_of(router)
+    asked = asyncio.create_task(pings.reaches_itself())
+    await until(lambda: router.sent)
+    to, payload = router.sent[0]
+    (lease_set,) = router.served
+    assert to == lease_set.destination.data
+    router.give(payload)
+    assert await soon(asked)
+    assert not await soon(pings.reaches_itself(seconds=0.05))
+    asked = asyncio.create_task(pings.reaches_itself(seconds=0.2))
+    await until(lambda: len(router.sent) == 3)
+    answer(router)
+    router.give(payload)
+    assert not await soon(asked), "neither an answer nor an old ping"
+    pinged = asyncio.create_task(pings.ping(LEAF, seconds=0.2))
+    await until(lambda: len(router.sent) == 4)
+    router.give(router.sent[3][1])
+    assert await soon(pinged) is None, "a ping that comes back is no answer"
     await pings.close()
 
 
