@@ -15,6 +15,7 @@ from gf_i2p.pipeline.health.destination_hours import destination_hours
 from gf_i2p.pipeline.health.status_reports import extents, in_days
 from tests.farm.strategies import leaf, record
 from tests.pipeline.entry_rows import Row, entries
+from tests.pipeline.one_query import OneQuery
 
 HOUR = 3_600_000
 START = 1_789_999_200_000
@@ -35,66 +36,94 @@ def speaks(until: int) -> list[Row]:
     return records_of({0: (), until: ()}, server=2)
 
 
-def hours_by_place(spark: SparkSession, rows: Iterable[Row]) -> dict[tuple[int, int], dict[str, Any]]:
-    """Give the hours by (number of the leaf, number of the hour from `START` on)."""
-    hours = [row.asDict() for row in destination_hours(entries(spark, rows)).collect()]
+with_rows = OneQuery()
+Hours = dict[tuple[int, int], dict[str, Any]]
+"""Hours by (number of the leaf, number of the hour from `START` on)."""
+
+
+@pytest.fixture(scope="module")
+def hours_by_test(spark: SparkSession) -> dict[str, list[Any]]:
+    return with_rows.by_test(destination_hours(entries(spark, with_rows.rows())).collect())
+
+
+@pytest.fixture
+def hours(request: pytest.FixtureRequest, hours_by_test: dict[str, list[Any]]) -> Hours:
+    """Give the hours that the test's own rows make."""
+    made = hours_by_test[request.function.__name__]
     numbers = {to_base64(number.to_bytes(32)): number for number in range(10)}
-    by_place = {(numbers[row["destination"]], (row["hour_ms"] - START) // HOUR): row for row in hours}
-    assert len(by_place) == len(hours)
+    by_place = {(numbers[row["destination"]], (row["hour_ms"] - START) // HOUR): row.asDict() for row in made}
+    assert len(by_place) == len(made)
     return by_place
 
 
-def test_a_destination_is_up_while_its_server_says_so(spark: SparkSession) -> None:
-    leaves_by_time = {
-        0: [leaf(1)],
-        60_000: [leaf(1), leaf(2)],
-        120_000: [leaf(1, up=False), leaf(2)],
-        180_000: [leaf(1)],
-    }
-    hours = hours_by_place(spark, records_of(leaves_by_time) + speaks(HOUR))
+@with_rows(
+    records_of(
+        {
+            0: [leaf(1)],
+            60_000: [leaf(1), leaf(2)],
+            120_000: [leaf(1, up=False), leaf(2)],
+            180_000: [leaf(1)],
+        }
+    ),
+    speaks(HOUR),
+)
+def test_a_destination_is_up_while_its_server_says_so(hours: Hours) -> None:
     one, two = hours[1, 0], hours[2, 0]
     assert (one["records"], one["watched_ms"], one["flaps"]) == (4, HOUR, 2)
     assert one["availability"] == (120_000 + FRESH) / HOUR
     # The second destination was new after a minute, and a later record without this destination ends the time.
     assert (two["records"], two["watched_ms"], two["flaps"]) == (2, HOUR - 60_000, 0)
     assert two["availability"] == 120_000 / (HOUR - 60_000)
-    assert (one["day"], one["server"], one["farm"]) == ("2026-09-21", 1, "farm")
+    assert (one["day"], one["server"]) == ("2026-09-21", 1)
     assert (2, 1) not in hours
 
 
-def test_one_whose_router_is_down_is_not_up(spark: SparkSession) -> None:
-    rows = records_of({0: [leaf(1)], 60_000: [leaf(1)], 120_000: [leaf(1)]}, down=[60_000])
-    row = hours_by_place(spark, rows + speaks(120_000))[1, 0]
-    assert (row["availability"], row["flaps"]) == (0.5, 2)
+@with_rows(records_of({0: [leaf(1)], 60_000: [leaf(1)], 120_000: [leaf(1)]}, down=[60_000]), speaks(120_000))
+def test_one_whose_router_is_down_is_not_up(hours: Hours) -> None:
+    assert (hours[1, 0]["availability"], hours[1, 0]["flaps"]) == (0.5, 2)
 
 
-def test_what_stands_goes_on_in_the_next_hour_until_the_server_speaks(spark: SparkSession) -> None:
-    leaves_by_time = {0: [leaf(1), leaf(2)], HOUR - 20_000: [leaf(1), leaf(2)], HOUR + 10_000: [leaf(2)]}
-    hours = hours_by_place(spark, records_of(leaves_by_time) + speaks(2 * HOUR))
+@with_rows(
+    records_of({0: [leaf(1), leaf(2)], HOUR - 20_000: [leaf(1), leaf(2)], HOUR + 10_000: [leaf(2)]}),
+    speaks(2 * HOUR),
+)
+def test_what_stands_goes_on_in_the_next_hour_until_the_server_speaks(hours: Hours) -> None:
     assert hours[1, 1]["records"] == 0
     assert hours[1, 1]["availability"] == 10_000 / HOUR
     assert hours[2, 1]["records"] == 1
     assert hours[2, 1]["availability"] == (10_000 + FRESH) / HOUR
 
 
-def test_one_behind_a_silent_server_is_down_for_a_day_and_then_forgotten(spark: SparkSession) -> None:
-    hours = hours_by_place(spark, records_of({0: [leaf(1)]}) + speaks(40 * HOUR))
+@with_rows(records_of({0: [leaf(1)]}), speaks(40 * HOUR))
+def test_one_behind_a_silent_server_is_down_for_a_day_and_then_forgotten(hours: Hours) -> None:
     assert [hour for _, hour in sorted(hours)] == list(range(24))
     assert hours[1, 0]["availability"] == FRESH / HOUR
     assert {hours[1, hour]["availability"] for hour in range(1, 24)} == {0.0}
 
 
-def test_flaps_between_hours_count_in_the_later_one(spark: SparkSession) -> None:
-    leaves_by_time = {0: [leaf(1)], HOUR: [leaf(1, up=False)], 2 * HOUR: [leaf(1, up=False)]}
-    hours = hours_by_place(spark, records_of(leaves_by_time))
+@with_rows(records_of({0: [leaf(1)], HOUR: [leaf(1, up=False)], 2 * HOUR: [leaf(1, up=False)]}))
+def test_flaps_between_hours_count_in_the_later_one(hours: Hours) -> None:
     assert [hours[1, hour]["flaps"] for hour in range(3)] == [0, 1, 0]
 
 
-def test_one_that_is_named_twice_counts_once_and_is_up_when_either_says_so(spark: SparkSession) -> None:
-    rows = records_of({0: [leaf(1, up=False), leaf(1), leaf(2)], 60_000: [leaf(1, up=False), leaf(1, up=False)]})
-    hours = hours_by_place(spark, rows + speaks(120_000))
+@with_rows(
+    records_of({0: [leaf(1, up=False), leaf(1), leaf(2)], 60_000: [leaf(1, up=False), leaf(1, up=False)]}),
+    speaks(120_000),
+)
+def test_one_that_is_named_twice_counts_once_and_is_up_when_either_says_so(hours: Hours) -> None:
     assert (hours[1, 0]["records"], hours[1, 0]["availability"], hours[1, 0]["flaps"]) == (2, 0.5, 1)
     assert hours[2, 0]["records"] == 1
+
+
+def busy(now: int | None, most: int | None) -> list[Leaf]:
+    return [Leaf((1).to_bytes(32), up=True, current_connections=now, configured_connections=most)]
+
+
+@with_rows(
+    records_of({0: busy(10, 100), 1000: busy(30, 100), 2000: busy(None, 100), 3000: busy(2, None), 4000: busy(2, 0)})
+)
+def test_load_is_what_it_has_of_what_it_takes(hours: Hours) -> None:
+    assert (hours[1, 0]["connections"], hours[1, 0]["load"]) == ((10 + 30 + 2 + 2) / 4, 0.2)
 
 
 def test_a_hash_without_its_padding_is_the_same_hash(spark: SparkSession) -> None:
@@ -105,21 +134,6 @@ def test_a_hash_without_its_padding_is_the_same_hash(spark: SparkSession) -> Non
     cut = fn.when(fn.col("index") > 100, bare).otherwise(fn.col("record.destinations"))
     hours = destination_hours(rows.withColumn("record", fn.col("record").withField("destinations", cut))).collect()
     assert [(row["destination"], row["records"]) for row in hours] == [(to_base64((1).to_bytes(32)), 2)]
-
-
-def test_load_is_what_it_has_of_what_it_takes(spark: SparkSession) -> None:
-    def busy(now: int | None, most: int | None) -> list[Leaf]:
-        return [Leaf((1).to_bytes(32), up=True, current_connections=now, configured_connections=most)]
-
-    leaves_by_time = {
-        0: busy(10, 100),
-        1000: busy(30, 100),
-        2000: busy(None, 100),
-        3000: busy(2, None),
-        4000: busy(2, 0),
-    }
-    row = hours_by_place(spark, records_of(leaves_by_time))[1, 0]
-    assert (row["connections"], row["load"]) == ((10 + 30 + 2 + 2) / 4, 0.2)
 
 
 @pytest.mark.slow  # the hours of servers have the same test

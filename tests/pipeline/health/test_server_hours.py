@@ -17,6 +17,7 @@ from gf_i2p.pipeline.health.server_hours import server_hours
 from gf_i2p.pipeline.health.status_reports import extents, in_days
 from tests.farm.strategies import MASTER, record
 from tests.pipeline.entry_rows import Row, entries
+from tests.pipeline.one_query import OneQuery
 
 HOUR = 3_600_000
 START = 1_789_999_200_000
@@ -37,16 +38,27 @@ def reports(server: int, times: Iterable[int], *, down: Iterable[int] = (), **ro
     ]
 
 
-def hours_by_place(spark: SparkSession, rows: Iterable[Row]) -> dict[tuple[int, int], dict[str, Any]]:
-    """Give the hours by (server, number of the hour from `START` on)."""
-    hours = server_hours(entries(spark, rows)).collect()
-    by_place = {(row["server"], (row["hour_ms"] - START) // HOUR): row.asDict() for row in hours}
-    assert len(by_place) == len(hours)
+with_rows = OneQuery()
+Hours = dict[tuple[int, int], dict[str, Any]]
+"""Hours by (server, number of the hour from `START` on)."""
+
+
+@pytest.fixture(scope="module")
+def hours_by_test(spark: SparkSession) -> dict[str, list[Any]]:
+    return with_rows.by_test(server_hours(entries(spark, with_rows.rows())).collect())
+
+
+@pytest.fixture
+def hours(request: pytest.FixtureRequest, hours_by_test: dict[str, list[Any]]) -> Hours:
+    """Give the hours that the test's own rows make."""
+    made = hours_by_test[request.function.__name__]
+    by_place = {(row["server"], (row["hour_ms"] - START) // HOUR): row.asDict() for row in made}
+    assert len(by_place) == len(made)
     return by_place
 
 
-def test_a_server_that_always_reports_is_there_all_the_time(spark: SparkSession) -> None:
-    hours = hours_by_place(spark, reports(1, range(0, 2 * HOUR + 1, EVERY)))
+@with_rows(reports(1, range(0, 2 * HOUR + 1, EVERY)))
+def test_a_server_that_always_reports_is_there_all_the_time(hours: Hours) -> None:
     assert set(hours) == {(1, 0), (1, 1), (1, 2)}
     for hour in (0, 1):
         row = hours[1, hour]
@@ -57,9 +69,8 @@ def test_a_server_that_always_reports_is_there_all_the_time(spark: SparkSession)
     assert (hours[1, 2]["records"], hours[1, 2]["watched_ms"], hours[1, 2]["availability"]) == (1, 0, 1.0)
 
 
-def test_a_record_covers_105_seconds_and_into_the_next_hour(spark: SparkSession) -> None:
-    rows = reports(1, [0, HOUR - 5_000]) + reports(2, range(0, 2 * HOUR + 1, EVERY))
-    hours = hours_by_place(spark, rows)
+@with_rows(reports(1, [0, HOUR - 5_000]), reports(2, range(0, 2 * HOUR + 1, EVERY)))
+def test_a_record_covers_105_seconds_and_into_the_next_hour(hours: Hours) -> None:
     first, second = hours[1, 0], hours[1, 1]
     assert first["availability"] == (FRESH + 5_000) / HOUR
     assert (first["gaps"], first["longest_gap_ms"]) == (1, HOUR - 5_000 - FRESH)
@@ -69,31 +80,29 @@ def test_a_record_covers_105_seconds_and_into_the_next_hour(spark: SparkSession)
     assert second["skew_ms"] is None
 
 
-@pytest.mark.parametrize(("apart", "gaps"), [(FRESH, 0), (FRESH + 1, 1)])
-def test_a_gap_begins_when_a_record_is_no_longer_fresh(spark: SparkSession, apart: int, gaps: int) -> None:
-    row = hours_by_place(spark, reports(1, [0, apart]))[1, 0]
-    assert (row["gaps"], row["longest_gap_ms"]) == (gaps, apart - FRESH)
+@with_rows(reports(1, [0, FRESH]), reports(2, [0, FRESH + 1]))
+def test_a_gap_begins_when_a_record_is_no_longer_fresh(hours: Hours) -> None:
+    # The farm reaches one millisecond further than the last record of server 1, which is still fresh.
+    assert [(hours[server, 0]["gaps"], hours[server, 0]["longest_gap_ms"]) for server in (1, 2)] == [(0, 0), (1, 1)]
 
 
-def test_gaps_are_counted_and_the_longest_is_told(spark: SparkSession) -> None:
-    times = [0, 200_000, 600_000, 700_000]
-    row = hours_by_place(spark, reports(1, times) + reports(2, range(0, 900_001, EVERY)))[1, 0]
+@with_rows(reports(1, [0, 200_000, 600_000, 700_000]), reports(2, range(0, 900_001, EVERY)))
+def test_gaps_are_counted_and_the_longest_is_told(hours: Hours) -> None:
+    row = hours[1, 0]
     assert row["gaps"] == 3
     assert row["longest_gap_ms"] == 400_000 - FRESH
     assert row["availability"] == (FRESH * 3 + 100_000) / 900_000
 
 
-def test_what_lies_before_the_first_record_is_nothing(spark: SparkSession) -> None:
-    hours = hours_by_place(
-        spark, reports(1, range(0, 2 * HOUR + 1, EVERY)) + reports(2, range(HOUR + 900_000, 2 * HOUR, EVERY))
-    )
+@with_rows(reports(1, range(0, 2 * HOUR + 1, EVERY)), reports(2, range(HOUR + 900_000, 2 * HOUR, EVERY)))
+def test_what_lies_before_the_first_record_is_nothing(hours: Hours) -> None:
     assert (2, 0) not in hours
     row = hours[2, 1]
     assert (row["watched_ms"], row["availability"], row["gaps"]) == (HOUR - 900_000, 1.0, 0)
 
 
-def test_after_its_last_record_a_server_is_silent_as_far_as_the_farm_reaches(spark: SparkSession) -> None:
-    hours = hours_by_place(spark, reports(1, [0, *range(0, 4 * HOUR - 600_000, EVERY)]) + reports(2, [0]))
+@with_rows(reports(1, [0, *range(0, 4 * HOUR - 600_000, EVERY)]), reports(2, [0]))
+def test_after_its_last_record_a_server_is_silent_as_far_as_the_farm_reaches(hours: Hours) -> None:
     reach = 4 * HOUR - 600_000 - EVERY
     assert [hours[2, each]["longest_gap_ms"] for each in range(4)] == [HOUR - FRESH, HOUR, HOUR, reach - 3 * HOUR]
     assert [hours[2, each]["availability"] for each in range(4)] == [FRESH / HOUR, 0.0, 0.0, 0.0]
@@ -101,87 +110,92 @@ def test_after_its_last_record_a_server_is_silent_as_far_as_the_farm_reaches(spa
     assert max(hour for _, hour in hours) == 3
 
 
-def test_another_farm_does_not_prolong_this_one(spark: SparkSession) -> None:
-    other = [Row(index=1, record=record(1, date=START + 9 * HOUR, cluster="other"), farm="other")]
-    rows = server_hours(entries(spark, reports(1, [0, EVERY]) + other)).collect()
-    assert sorted((row["farm"], row["hour_ms"]) for row in rows) == [("farm", START), ("other", START + 9 * HOUR)]
+@with_rows(reports(1, [0, EVERY]))
+def test_another_farm_does_not_prolong_this_one(hours: Hours) -> None:
+    # Farms of other tests reach hours further.
+    assert set(hours) == {(1, 0)}
+    assert hours[1, 0]["watched_ms"] == EVERY
 
 
-def test_a_router_that_is_down_is_not_available_and_no_gap(spark: SparkSession) -> None:
-    times = range(0, HOUR, EVERY)
-    row = hours_by_place(spark, reports(1, [*times, HOUR], down=range(600_000, 900_000, EVERY)))[1, 0]
+@with_rows(reports(1, [*range(0, HOUR, EVERY), HOUR], down=range(600_000, 900_000, EVERY)))
+def test_a_router_that_is_down_is_not_available_and_no_gap(hours: Hours) -> None:
+    row = hours[1, 0]
     assert (row["records"], row["up_records"]) == (120, 110)
     assert (row["availability"], row["gaps"], row["flaps"]) == ((HOUR - 300_000) / HOUR, 0, 2)
 
 
-def test_flaps_between_hours_count_in_the_later_one_for_a_day(spark: SparkSession) -> None:
-    hours = hours_by_place(spark, reports(1, [0, HOUR, 26 * HOUR], down=[HOUR]))
+@with_rows(reports(1, [0, HOUR, 26 * HOUR], down=[HOUR]), reports(2, [0, HOUR, 25 * HOUR], down=[HOUR]))
+def test_flaps_between_hours_count_in_the_later_one_for_a_day(hours: Hours) -> None:
     assert [hours[1, hour]["flaps"] for hour in (0, 1, 26)] == [0, 1, 0]  # after 25 hours no two records are compared
-    hours = hours_by_place(spark, reports(1, [0, HOUR, 25 * HOUR], down=[HOUR]))
-    assert hours[1, 25]["flaps"] == 1
+    assert hours[2, 25]["flaps"] == 1
 
 
-def test_an_hour_that_begins_down_is_down_until_the_next_record(spark: SparkSession) -> None:
-    hours = hours_by_place(spark, reports(1, [HOUR - 10_000, HOUR + 20_000, HOUR + 50_000], down=[HOUR - 10_000]))
+@with_rows(reports(1, [HOUR - 10_000, HOUR + 20_000, HOUR + 50_000], down=[HOUR - 10_000]))
+def test_an_hour_that_begins_down_is_down_until_the_next_record(hours: Hours) -> None:
     assert hours[1, 1]["availability"] == 30_000 / 50_000
 
 
-def test_numbers_are_means_of_what_can_be_a_number(spark: SparkSession) -> None:
-    rows = [
-        *reports(1, [0], jobLag=10, participatingTunnels=100, currentInboundBandwidth=1000, knownPeers=5),
-        *reports(1, [1000], jobLag=30, participatingTunnels=-1, currentOutboundBandwidth=4.5, knownPeers=1e300),
-        *reports(1, [2000]),
-    ]
-    row = hours_by_place(spark, rows)[1, 0]
+@with_rows(
+    reports(1, [0], jobLag=10, participatingTunnels=100, currentInboundBandwidth=1000, knownPeers=5),
+    reports(1, [1000], jobLag=30, participatingTunnels=-1, currentOutboundBandwidth=4.5, knownPeers=1e300),
+    reports(1, [2000]),
+)
+def test_numbers_are_means_of_what_can_be_a_number(hours: Hours) -> None:
+    row = hours[1, 0]
     assert (row["lag_ms"], row["tunnels"], row["in_bytes_s"], row["out_bytes_s"]) == (20.0, 100.0, 1000.0, 4.5)
     assert row["known_peers"] == 5.0
 
 
-def test_skew_is_the_distance_from_the_middle_server(spark: SparkSession) -> None:
-    rows = [
-        Row(
-            index=10 * each + server,
-            record=record(server, date=START + each * EVERY + ahead),
-            received_ms=START + each * EVERY,
-        )
-        for server, ahead in ((1, -400), (2, -300), (3, 40_000))
-        for each in range(10)
-    ]
-    hours = hours_by_place(spark, rows)
+@with_rows(
+    Row(
+        index=10 * each + server,
+        record=record(server, date=START + each * EVERY + ahead),
+        received_ms=START + each * EVERY,
+    )
+    for server, ahead in ((1, -400), (2, -300), (3, 40_000))
+    for each in range(10)
+)
+def test_skew_is_the_distance_from_the_middle_server(hours: Hours) -> None:
     assert [hours[server, 0]["skew_ms"] for server in (1, 2, 3)] == [-100.0, 0.0, 40_300.0]
 
 
-def test_publishing_is_a_share_of_records(spark: SparkSession) -> None:
-    metas = [Meta(MASTER.base64, "auto", publishing) for publishing in (True, False, False)]
-    shown = [StatusRecord("farm", START + at, 1, True, meta=meta) for at, meta in enumerate([*metas, None])]
-    row = hours_by_place(spark, [Row(index=each.date_ms - START, record=each) for each in shown])[1, 0]
-    assert row["publishing"] == 0.25
+PUBLISHING = [Meta(MASTER.base64, "auto", publishing) for publishing in (True, False, False)]
 
 
-def test_misfits_and_other_entries_are_no_reports_but_superseded_ones_are(spark: SparkSession) -> None:
-    rows = [
+@with_rows(
+    Row(index=at, record=StatusRecord("farm", START + at, 1, True, meta=meta))
+    for at, meta in enumerate([*PUBLISHING, None])
+)
+def test_publishing_is_a_share_of_records(hours: Hours) -> None:
+    assert hours[1, 0]["publishing"] == 0.25
+
+
+@with_rows(
+    [
         Row(index=1, term=1, record=record(1, date=START)),
         Row(index=1, term=2, record=record(1, date=START + 1000)),  # the farm began anew: both were said
         Row(index=2, record=record(1, date=START + 2000), misfit="its date is a day off"),
         Row(index=3, kind="admin", value="{}", received_ms=START + 50_000),
         Row(index=4, kind="servers", servers=[1], leader=1, received_ms=START + 60_000),
     ]
-    hours = hours_by_place(spark, rows)
+)
+def test_misfits_and_other_entries_are_no_reports_but_superseded_ones_are(hours: Hours) -> None:
     assert (hours[1, 0]["records"], hours[1, 0]["watched_ms"]) == (2, 1000)
 
 
-def test_members_are_servers_equals(spark: SparkSession) -> None:
-    hours = hours_by_place(spark, reports(FIRST_LEAF_MEMBER_ID, [0, 60_000]))
+@with_rows(reports(FIRST_LEAF_MEMBER_ID, [0, 60_000]))
+def test_members_are_servers_equals(hours: Hours) -> None:
     assert hours[FIRST_LEAF_MEMBER_ID, 0]["availability"] == 1.0
 
 
-def test_records_of_one_time_are_taken_in_the_logs_order(spark: SparkSession) -> None:
-    at = START + 1000
-    rows = [
-        Row(index=index, record=record(1, date=at, up=up), received_ms=at)
+@with_rows(
+    [
+        Row(index=index, record=record(1, date=START + 1000, up=up), received_ms=START + 1000)
         for index, up in ((3, False), (1, True), (2, False))
-    ]
-    hours = hours_by_place(spark, [*rows, *reports(2, [0, 60_000])])
+    ],
+    reports(2, [0, 60_000]),
+)
+def test_records_of_one_time_are_taken_in_the_logs_order(hours: Hours) -> None:
     assert (hours[1, 0]["flaps"], hours[1, 0]["availability"]) == (1, 0.0)
 
 
