@@ -1,5 +1,6 @@
 """Options of the test run."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ from tests.tier import examples, is_everything_wanted
 # compiles the tree anew: collection alone took 15 CPU seconds per worker, not 6.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# What collection makes stays until the end: looking for garbage in it again and again took a quarter of the collection.
+gc.disable()
 
 # A slow example is no defect on a machine that does other things too. A failing example is printed so
 # that somebody can run the example again.
@@ -42,6 +46,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow = [item for item in items if item.get_closest_marker("slow")]
     items[:] = [item for item in items if item not in slow]
     config.hook.pytest_deselected(items=slow)
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from now on, and only in what the tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
