@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.timeout(2400), pytest.mark.slow]  # lease sets, tunnel
 TUNNELS: Final = {"inbound.length": "1", "outbound.length": "1", "inbound.quantity": "4", "outbound.quantity": "2"}
 """With fewer than four inbound tunnels, i2pd may leave a destination unknown for ten minutes."""
 KNOWN_SECONDS: Final = 100.0
-"""A destination that floodfills do not know by then is made anew. Once, one with four tunnels stayed unknown as well."""
+"""A destination that floodfills do not know by then is made anew. Once, one with four tunnels stayed unknown, too."""
 LISTED_SECONDS: Final = 420.0
 PINGED_SECONDS: Final = 180.0
 """A leaf that has answered no ping is not judged by pings. The session for pings needs tunnels first."""
