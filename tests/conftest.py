@@ -16,7 +16,7 @@ from tests.tier import examples, is_everything_wanted
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# What collection makes stays until the end: looking for garbage in it again and again took a quarter of the collection.
+# The tests that are collected stay until the end. A search for garbage among them took a quarter of the collection.
 gc.disable()
 
 # A slow example is no defect on a machine that does other things too. A failing example is printed so
