@@ -154,7 +154,7 @@ ifeq ($(GF_I2P_TIER),all)
 	@$(MAKE) --no-print-directory coverage
 	@$(BIN)/python -m pytest -n 4 --ignore=tests/wire --ignore=tests/raft -m "not spark" $(PYTEST_ARGS)
 else
-	@$(BIN)/python -m pytest -n 4 -m "not spark" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 3 -m "not spark" $(PYTEST_ARGS)
 endif
 
 # The tests of wire/ and raft/ take four times as long when coverage counts, so only `make test-all` does this.

@@ -154,6 +154,7 @@ def _received(life: SynthLife) -> dict[int, int]:
     return {line.index: line.received_ms for line in entries if isinstance(line, ApplicationLine | ConfigurationLine)}
 
 
+@pytest.mark.slow  # a whole day of a server
 def test_numbers_of_routers_follow_the_day() -> None:
     shape = Shape(0, 1, 0, 1)
     life = simulate_life(shape, 1)

@@ -26,10 +26,10 @@ SEEDS = 60
 """Number of seeds within which each canary is caught, from the seed that `QUICK` names."""
 QUICK = {
     "lists-excluded": ("Excluded", 26),
-    "never-moves": ("MovedAndDrained", 17),
+    "never-moves": ("MovedAndDrained", 71),
     "any-router": ("PublisherIsCandidate", 5),
     "any-mode": ("OthersMode", 11),
-    "no-hysteresis": ("GoodStays", 2),
+    "no-hysteresis": ("GoodStays", 21),
     "oldest-clock": ("GoodStays", 2),
     "stays-empty": ("DeadReplaced", 5),
     "one-too-many": ("SetSize", 1),
@@ -38,7 +38,7 @@ QUICK = {
     "left-out": ("AllAreKnown", 1),
     "accusations": ("AccusedReplaced", 7),
     "no-damping": ("FlapsBounded", 2),
-    "half-a-clock": ("SameFarmBytes", 2),
+    "half-a-clock": ("SameFarmBytes", 13),
     "other-scores": ("SameFarmChoice", 13),
     "own-versions": ("PublishedRises", 5),
     "no-new-version": ("WithinLease", 1),
@@ -49,9 +49,9 @@ QUICK = {
     "serves-anyway": ("ChosenGives", 9),
     "serves-on": ("Overlap", 9),
     "stays-open": ("Overlap", 114),
-    "service-versions": ("PublishedRises", 6),
+    "service-versions": ("PublishedRises", 64),
 }
-"""Canaries, each with the first rule that catches the canary, and the seed to begin with: the first that catches it.
+"""Canaries, each with the first rule that catches the canary, and the seed to begin with, which catches it soon.
 
 `make canaries` counts the seeds that each canary survives, from other starts too.
 """
@@ -104,7 +104,7 @@ def test_a_third_of_the_farms_begins_in_mode_failover() -> None:
 def test_the_same_seed_is_the_same_life() -> None:
     lines: list[str] = []
     again: list[str] = []
-    assert run_life(3, write=lines.append) == run_life(3, write=again.append) == run_life(3)
+    assert run_life(26, write=lines.append) == run_life(26, write=again.append) == run_life(26)
     assert lines == again
     assert len(lines) > 5
 
