@@ -148,13 +148,13 @@ check: $(VENV)/.test
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-# More workers than cores: half of the time the tests wait for elections and processes.
+# In `make test` other parts run beside, so two workers leave no core idle; each worker first collects all tests.
 fast: $(VENV)/.test $(VENV)/.test-programs
 ifeq ($(GF_I2P_TIER),all)
 	@$(MAKE) --no-print-directory coverage
 	@$(BIN)/python -m pytest -n 4 --ignore=tests/wire --ignore=tests/raft -m "not spark" $(PYTEST_ARGS)
 else
-	@$(BIN)/python -m pytest -n 3 -m "not spark" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 2 -m "not spark" $(PYTEST_ARGS)
 endif
 
 # The tests of wire/ and raft/ take four times as long when coverage counts, so only `make test-all` does this.

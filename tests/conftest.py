@@ -9,7 +9,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from tests.tier import examples, is_everything_wanted
+from tests.tier import is_everything, is_everything_wanted
 
 # Test processes and the processes that they start keep the byte code of the tree. Without byte code each process
 # compiles the tree anew: collection alone took 15 CPU seconds per worker, not 6.
@@ -26,7 +26,7 @@ settings.register_profile(
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=examples(100),
+    max_examples=100 if is_everything() else 15,
 )
 settings.load_profile("project")
 

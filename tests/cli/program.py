@@ -6,6 +6,7 @@ of a `LocalFarm`, and `tests.cli.test_main`, start the program as people do.
 
 import asyncio
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -15,9 +16,10 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -34,29 +36,58 @@ async def gf(*arguments: str | Path, stdin: str | None = None) -> tuple[int, str
 
 
 def _run(words: list[str], stdin: str | None) -> tuple[int, str, str]:
-    answer, answered = os.pipe()
-    with (
-        TemporaryFile() as given,
-        TemporaryFile() as output,
-        TemporaryFile() as error,
-        os.fdopen(answer, encoding="ascii") as told,
-    ):
-        given.write((stdin or "").encode())
-        given.seek(0)
-        request = json.dumps({"words": words, "environment": dict(os.environ), "directory": str(Path.cwd())}).encode()
-        assert len(request) <= MAX_REQUEST
-        try:
-            socket.send_fds(_server(), [request], [given.fileno(), output.fileno(), error.fileno(), answered])
-        finally:
-            os.close(answered)
-        pid = int(told.readline())
-        if not select.select([answer], [], [], PATIENCE)[0]:
-            os.kill(pid, signal.SIGKILL)
-            pytest.fail(f"within {PATIENCE:g} s no end of: gf-i2p {shlex.join(words)}")
-        code = int(told.readline())
+    with TemporaryFile() as output, Program(words, output.fileno(), stdin) as program:
+        code = program.end()
         output.seek(0)
-        error.seek(0)
-        return code, output.read().decode(), error.read().decode()
+        return code, output.read().decode(), program.error()
+
+
+class Program:
+    """A command that runs. The end of the block kills a command that still runs."""
+
+    def __init__(self, words: Sequence[str | Path], output: int, stdin: str | None = None) -> None:
+        """`output`: descriptor of the command's standard output. `stdin`: what the command reads."""
+        self._words = [str(word) for word in words]
+        self._error = TemporaryFile()  # noqa: SIM115 -- closed at the end of the block
+        answer, answered = os.pipe()
+        self._told = os.fdopen(answer, encoding="ascii")
+        request = {"words": self._words, "environment": dict(os.environ), "directory": str(Path.cwd())}
+        message = json.dumps(request).encode()
+        assert len(message) <= MAX_REQUEST
+        with TemporaryFile() as given:
+            given.write((stdin or "").encode())
+            given.seek(0)
+            try:
+                socket.send_fds(_server(), [message], [given.fileno(), output, self._error.fileno(), answered])
+            finally:
+                os.close(answered)
+        self.pid = int(self._told.readline())
+        self._code: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self.end()
+        self._told.close()
+        self._error.close()
+
+    def end(self, number: signal.Signals | None = None) -> int:
+        """Send a signal, if one is given; wait for the end of the command, and return its exit code."""
+        if number is not None:
+            os.kill(self.pid, number)
+        if not select.select([self._told], [], [], PATIENCE)[0]:
+            pytest.fail(f"within {PATIENCE:g} s no end of: gf-i2p {shlex.join(self._words)}")
+        self._code = int(self._told.readline())
+        return self._code
+
+    def error(self) -> str:
+        """Return what the command has written to its standard error."""
+        self._error.seek(0)
+        return self._error.read().decode()
 
 
 @functools.cache

@@ -13,11 +13,11 @@ from gf_i2p.storage.history_writer import Rotation
 from tests.storage.disk_after_crash import ROOT
 from tests.storage.exported_log import expected, export, found, open_history, rotate
 from tests.storage.file_operations import CrashError, Operations
-from tests.tier import some_of
+from tests.tier import is_everything, some_of
 
 LAST = 50
 SMALL = Rotation(bytes=2500)
-KILLS = 12
+KILLS = 12 if is_everything() else 4
 
 
 @pytest.fixture(autouse=True)

@@ -2,10 +2,10 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import stat
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,6 +21,7 @@ from gf_i2p.node.files.file_names import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FIL
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from integration.harness.processes import free_ports
+from tests.cli.program import Program
 from tests.cli.shared.test_node_beside import NodeThatAnswers
 
 PASSWORD = "correct horse battery"
@@ -58,26 +59,17 @@ def replace(path: Path, old: str, new: str) -> None:
 @asynccontextmanager
 async def running(directory: Path, *options: str) -> AsyncIterator[str]:
     """Yield the program's first line; at the end the program must stop when told to, without a complaint."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gf_i2p.cli.main", "bridge", "serve", str(directory), *options),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
-        async with asyncio.timeout(60):
-            line = (await process.stdout.readline()).decode()
-            assert line, (await process.stderr.read()).decode()
+    output, written = os.pipe()
+    with (
+        os.fdopen(output) as lines,
+        Program(["bridge", "serve", directory, *options], written) as program,
+    ):
+        os.close(written)
+        line = await asyncio.to_thread(lines.readline)
+        assert line, program.error()
         yield line
-        process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(60):
-            assert await process.wait() == 0
-        assert PASSWORD not in (await process.stderr.read()).decode()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        assert await asyncio.to_thread(program.end, signal.SIGTERM) == 0
+        assert PASSWORD not in program.error()
 
 
 def ask(url: str, verify: str | bool, method: str, **params: Any) -> Any:

@@ -1,9 +1,7 @@
 """`gf-i2p doctor` beside scripted routers: all is well; each fault by itself is named, and nothing else is blamed."""
 
-import asyncio
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.wire.endpoint import Endpoint
+from tests.cli.program import gf
 from tests.cli.routers import Place, RunningNode, ScriptedRouter, having, remedy
 from tests.transport.harness import Identity
 
@@ -240,28 +239,19 @@ async def test_an_address_that_nobody_finds(tmp_path: Path, identity: Identity) 
 # --- The command ----------------------------------------------------------------------------------------------------
 
 
-async def run(*words: str | Path) -> tuple[int, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gf_i2p.cli.main", *map(str, words),
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env={**os.environ, "COLUMNS": "80"},
-    )  # fmt: skip
-    output, error = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, output.decode(), error.decode()
-
-
-async def test_the_command(tmp_path: Path, identity: Identity) -> None:
+async def test_the_command(tmp_path: Path, identity: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     async with ScriptedRouter(identity, without=("sam",)) as router:
         place = Place(tmp_path, router)
         async with RunningNode(place.directory):
-            code, output, error = await run("doctor", place.directory)
+            code, output, error = await gf("doctor", place.directory)
             assert (code, error) == (1, "")
             lines = output.splitlines()
             assert any(line.startswith("  fail  SAM              nobody answers at 127.0.0.1:") for line in lines)
             assert lines[-1].startswith("To mend: SAM (22 ok).")
             assert "\x1b" not in output
             assert max(map(len, lines)) <= 80
-            code, output, error = await run("doctor", place.directory, "--json")
+            code, output, error = await gf("doctor", place.directory, "--json")
     answer: dict[str, Any] = json.loads(output)
     assert (code, error, answer["ok"]) == (1, "", False)
     sam = next(check for check in answer["checks"] if check["name"] == "SAM")

@@ -101,6 +101,7 @@ def test_the_tables_hold_what_the_rows_give_without_spark(
     assert len(farms["farm"]) == len(SETS)
 
 
+@pytest.mark.slow  # three replays
 def test_one_farm_and_a_time_may_be_chosen(spark: "SparkSession", lake: Lake, in_order: list[ReplayedEntry]) -> None:
     middle = in_order[len(in_order) // 2].received_ms
     figures = backtest(spark, lake, SETS[:1], Window(CLUSTER, since_ms=middle))

@@ -109,6 +109,7 @@ def test_new_entries_change_the_days_around_them(spark: SparkSession, tmp_path: 
         assert_df_equality(table(spark, lake, name), table(spark, all_at_once, name), ignore_nullable=True)
 
 
+@pytest.mark.slow  # one more lake
 def test_of_one_farm_only_that_is_made(spark: SparkSession, tmp_path: Path) -> None:
     lake = lake_of(spark, tmp_path, reports(1, 0, 2) + reports(1, 0, 2, farm="other"))
     assert job.refresh(spark, lake, "other").server_hours == 2

@@ -18,6 +18,7 @@ from gf_i2p.pipeline.health.status_reports import extents, in_days
 from tests.farm.strategies import MASTER, record
 from tests.pipeline.entry_rows import Row, entries
 from tests.pipeline.one_query import OneQuery
+from tests.tier import mostly_slow
 
 HOUR = 3_600_000
 START = 1_789_999_200_000
@@ -287,7 +288,7 @@ COLUMNS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", mostly_slow(range(2), 0))
 def test_sql_that_was_written_apart_finds_the_same(spark: SparkSession, seed: int) -> None:
     rows = entries(spark, rambling(seed, days=4, servers=3))
     with duckdb.connect() as database:

@@ -217,6 +217,7 @@ def test_what_is_quarantined_is_counted_however_many_reasons_there_are(spark: "S
     assert 0 < len(figures.quarantined) <= 50
 
 
+@pytest.mark.slow  # the tests of line walk and columns read such lines, without Spark
 def test_lines_and_clocks_that_no_file_should_have_end_no_run(spark: "SparkSession", tmp_path: Path) -> None:
     farm = Farm(spark, tmp_path)
     good, ahead = lines(range(1, 9)), 253_402_300_799_999
