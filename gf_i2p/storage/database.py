@@ -57,8 +57,8 @@ class Storage:
     - the snapshot. A log with a damaged snapshot opens nevertheless (`Loaded.snapshot_fault`), since the leader can
       send another snapshot.
 
-    Opening cannot notice that the last two transactions of the WAL are lost: a power cut leaves the same behind the
-    last synced write. docs/design/storage.md says what is noticed by what.
+    Opening cannot notice the loss of the WAL's last two transactions: after a power cut, transactions without a sync
+    are missing in the same way. docs/design/storage.md says what is noticed by what.
     """
 
     def __init__(

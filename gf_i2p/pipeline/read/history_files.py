@@ -45,7 +45,7 @@ def _files(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _path(info: Any) -> str:
-    """Return the path of a file or directory; empty for a file whose name is not UTF-8: no history has such files.
+    """Return the path of a file or directory, or "" for a file whose name is not UTF-8: no history has such a file.
 
     Raises `OSError` for a directory whose name is not UTF-8.
     """
