@@ -16,12 +16,13 @@ import pytest
 import pytest_asyncio
 
 from gf_i2p.node.files.file_names import HISTORY_DIRECTORY
+from integration.harness import spark_jvm
 from integration.harness.commands import command
 from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router_network import RouterNetwork
 
-pytestmark = pytest.mark.timeout(2400)
+pytestmark = pytest.mark.timeout(3600)  # nine starts of Spark, on a machine that does other things too
 
 SECONDS: Final = 300.0
 JOB_SECONDS: Final = 900.0
@@ -41,6 +42,11 @@ async def gf(*words: str | Path) -> dict[str, Any]:
     answer = await command(*words, seconds=JOB_SECONDS)
     print(f"{time.monotonic() - began:6.1f} s  {' '.join(str(word) for word in words[:2])}: {str(answer)[:600]}")
     return answer
+
+
+@pytest.fixture(autouse=True)
+def _few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(spark_jvm.VARIABLE, os.environ.get(spark_jvm.VARIABLE, spark_jvm.FOR_FEW_ROWS))
 
 
 @pytest_asyncio.fixture

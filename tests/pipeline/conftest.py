@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from gf_i2p.pipeline.spark_session import SessionOptions, session
+from integration.harness import spark_jvm
 from tests.tier import is_everything
 
 if TYPE_CHECKING:
@@ -24,12 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
 
 
-_JVM: Final = (
-    # Compiling for speed takes more time than it saves here; compiled code that does not fit is made again and again.
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC "
-    # Without a collection whenever Spark's classes have outgrown what they may have at first.
-    "-XX:MetaspaceSize=512m"
-)
 _FOR_FEW_ROWS: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "2",
@@ -45,7 +40,7 @@ _FOR_FEW_ROWS: Final = {
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """Start the one Spark, tuned for few rows. With `GF_I2P_TIER=all` Spark plans and compiles as for users."""
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", _JVM)
+    os.environ.setdefault(spark_jvm.VARIABLE, spark_jvm.FOR_FEW_ROWS)
     options = SessionOptions(
         master="local[2]",
         memory_mb=1024,
