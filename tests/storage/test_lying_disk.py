@@ -54,17 +54,20 @@ def is_sync(call: Call) -> bool:
     return call.name == "fsync" and call.file in {"log.db", "log.db-wal"}
 
 
-def newest_with_an_older_snapshot(states: Sequence[State], storage: Storage) -> int:
-    """Return as `newest_write` does, for a log with the snapshot of an earlier write and all entries after it."""
+def newest_beside_another_snapshot(states: Sequence[State], storage: Storage) -> int:
+    """Return as `newest_write` does, for a log beside the snapshot of another write.
+
+    An older snapshot is harmless when the log has all entries after it. A newer snapshot is harmless when the log has
+    the snapshot's last entry: what the snapshot covers is committed.
+    """
     found = state_beside_snapshot(storage)
     kept = found.snapshot
-    if kept is None or kept.index < found.base[0]:
+    if kept is None or not found.base[0] <= kept.index <= found.last_index or found.term(kept.index) != kept.term:
         return -1
-    for number in reversed(range(len(states))):
-        whole = vars(states[number]) | {"snapshot": kept}
-        if whole == vars(found) and any(each.snapshot == kept for each in states[:number]):
-            return number
-    return -1
+    if not any(each.snapshot == kept for each in states):
+        return -1
+    same = (number for number, each in enumerate(states) if vars(each) | {"snapshot": kept} == vars(found))
+    return max(same, default=-1)
 
 
 @pytest.mark.parametrize("what", [LOST, MISPLACED, UNSYNCED, ALL_UNSYNCED])
@@ -91,7 +94,7 @@ def test_a_lie_never_makes_another_log(tmp_path: Path, monkeypatch: pytest.Monke
                 with closing(open_log(disk.cut(tmp_path / "cut", rng))) as storage:
                     newest = newest_write(run.states, storage)
                     if newest < 0:
-                        newest = newest_with_an_older_snapshot(run.states, storage)
+                        newest = newest_beside_another_snapshot(run.states, storage)
             except StorageError:
                 found["refused"] += 1
                 continue
