@@ -124,7 +124,8 @@ growth absence torture day: $(VENV)/.test
 # one piece, when the part has ended. A part that fails stops no other part.
 PARTS = scenarios test-docker fast pipeline check simulate fuzz-briefly
 PROGRAMS = $(addprefix $(VENV)/,.test .test-programs .network-programs .spark-programs .docker-programs)
-BESIDE = $(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=recurse
+JOBS = 4
+BESIDE = $(MAKE) --no-print-directory --keep-going --jobs=$(JOBS) --output-sync=recurse
 
 # Less than ten minutes on two cores. CI runs this.
 test: $(PROGRAMS)
@@ -133,6 +134,8 @@ test: $(PROGRAMS)
 
 # Everything, in about an hour on two cores: before a release, and after a change to a thing that only this tests.
 test-all: export GF_I2P_TIER = all
+# Beside four parts, a Python worker of Spark took longer to start than the 10 s that Spark waits.
+test-all: JOBS = 3
 test-all: $(PROGRAMS)
 	@echo "Side by side, every test: $(PARTS) canaries; and then attack, whose figures need a machine that does nothing else"
 	@$(BESIDE) $(PARTS:%=part-%) part-canaries; status=$$?; \
