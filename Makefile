@@ -151,13 +151,13 @@ check: $(VENV)/.test
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-# In `make test` other parts run beside, so two workers leave no core idle; each worker first collects all tests.
+# In `make test` other parts run beside: two workers ended 200 s after all else, three as the last part did.
 fast: $(VENV)/.test $(VENV)/.test-programs
 ifeq ($(GF_I2P_TIER),all)
 	@$(MAKE) --no-print-directory coverage
 	@$(BIN)/python -m pytest -n 4 --ignore=tests/wire --ignore=tests/raft -m "not spark" $(PYTEST_ARGS)
 else
-	@$(BIN)/python -m pytest -n 2 -m "not spark" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 3 -m "not spark" $(PYTEST_ARGS)
 endif
 
 # The tests of wire/ and raft/ take four times as long when coverage counts, so only `make test-all` does this.
