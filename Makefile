@@ -127,12 +127,12 @@ PROGRAMS = $(addprefix $(VENV)/,.test .test-programs .network-programs .spark-pr
 JOBS = 4
 BESIDE = $(MAKE) --no-print-directory --keep-going --jobs=$(JOBS) --output-sync=recurse
 
-# Less than ten minutes on two cores. CI runs this.
+# Twelve minutes on two cores; the aim is ten. CI runs this.
 test: $(PROGRAMS)
 	@echo "Side by side: $(PARTS)"
 	@$(BESIDE) $(PARTS:%=part-%)
 
-# Everything, in about an hour on two cores: before a release, and after a change to a thing that only this tests.
+# Everything, in one to two hours on two cores: before a release, and after a change to a thing that only this tests.
 test-all: export GF_I2P_TIER = all
 # Beside four parts, a Python worker of Spark took longer to start than the 10 s that Spark waits.
 test-all: JOBS = 3
@@ -151,7 +151,7 @@ check: $(VENV)/.test
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-# In `make test` other parts run beside: two workers ended 200 s after all else, three as the last part did.
+# With two workers, the fast tests of `make test` ended 200 s after all parts beside them.
 fast: $(VENV)/.test $(VENV)/.test-programs
 ifeq ($(GF_I2P_TIER),all)
 	@$(MAKE) --no-print-directory coverage

@@ -76,8 +76,14 @@ class LeafLiveness:
                     self._silent.discard(destination)
                 else:
                     self._silent.add(destination)
-        except (RouterError, TimeoutError) as error:
-            logger.info("the leaf is not pinged", reason=str(error) or "too few sessions for pings worked in time")
+        except RouterError as error:
+            logger.info("the leaf is not pinged", reason=str(error))
+        except TimeoutError:
+            logger.info(
+                "pings do not judge the leaf",
+                reason=f"in {JUDGE_SECONDS:g} s fewer than {SESSIONS} sessions for pings reached themselves: see "
+                "whether the router builds tunnels",
+            )
         return destination in self._silent
 
     async def _await_first_answer(self, destination: bytes) -> None:

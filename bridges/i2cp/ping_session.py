@@ -9,7 +9,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 
@@ -27,7 +27,7 @@ from bridges.i2cp.messages import (
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.session import begin_session, end_session, no_request, read_config, session_ended
 from bridges.i2cp.settings import I2cpSettings
-from bridges.streaming.ping import TOKEN_BYTES, ping, read_ping, read_pong
+from bridges.streaming.ping import TOKEN_BYTES, Echo, ping, read_echo
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.lease_set import X25519, X25519_KEY_BYTES, EncryptionKey, LeaseSet2, read_offered
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -106,19 +106,6 @@ class PingSession:
             await session.close()
 
 
-_Read = Callable[[bytes], tuple[int, bytes] | None]
-"""Returns number and token of the packet that an I2CP payload is; None for another payload."""
-
-
-class _Awaited(NamedTuple):
-    """A ping that was sent, and what must arrive for it."""
-
-    read: _Read
-    """`read_pong` for the answer of another destination, `read_ping` for the ping itself."""
-    token: bytes
-    arrived: asyncio.Future[None]
-
-
 class _OpenSession:
     """A session whose tunnels are built."""
 
@@ -133,8 +120,8 @@ class _OpenSession:
         self._published = 0
         self._ready = asyncio.Event()
         self._failure: RouterError | None = None
-        self._waiting: dict[int, _Awaited] = {}
-        """By ping number."""
+        self._waiting: dict[Echo, asyncio.Future[None]] = {}
+        """For each ping on its way: what must arrive, and a future that is done when it arrives."""
         self._receiving = asyncio.create_task(self._receive())
 
     @classmethod
@@ -171,16 +158,17 @@ class _OpenSession:
             raise self._failure
 
     async def ping(self, destination: bytes, seconds: float) -> float | None:
-        return await self._send(destination, read_pong, seconds)
+        return await self._send(destination, seconds, await_answer=True)
 
     async def reaches_itself(self, seconds: float) -> bool:
-        return await self._send(self._keys.destination.data, read_ping, seconds) is not None
+        return await self._send(self._keys.destination.data, seconds, await_answer=False) is not None
 
-    async def _send(self, destination: bytes, read: _Read, seconds: float) -> float | None:
-        """Send a ping; return the seconds until what `read` reads has arrived, or None."""
+    async def _send(self, destination: bytes, seconds: float, *, await_answer: bool) -> float | None:
+        """Send a ping; return the seconds until the answer arrives, or the ping itself; None when nothing arrives."""
         number, token = int.from_bytes(os.urandom(4)) or 1, os.urandom(TOKEN_BYTES)
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = _Awaited(read, token, arrived)
+        awaited = Echo(number, token, is_answer=await_answer)
+        self._waiting[awaited] = arrived
         await self._connection.follow_clock()
         expires_ms = self._connection.router_ms() + _MESSAGE_MS
         began = time.monotonic()
@@ -193,7 +181,7 @@ class _OpenSession:
         except TimeoutError:
             return None
         finally:
-            self._waiting.pop(number, None)
+            self._waiting.pop(awaited, None)
         return time.monotonic() - began
 
     async def close(self) -> None:
@@ -219,16 +207,15 @@ class _OpenSession:
         finally:
             self.ended = True
             self._ready.set()
-            for awaited in self._waiting.values():
-                if self._failure is not None and not awaited.arrived.done():
-                    awaited.arrived.set_exception(self._failure)
+            for arrived in self._waiting.values():
+                if self._failure is not None and not arrived.done():
+                    arrived.set_exception(self._failure)
 
     def _take(self, payload: bytes) -> None:
-        for read in (read_pong, read_ping):
-            number, token = read(payload) or (0, b"")
-            awaited = self._waiting.get(number)
-            if awaited is not None and awaited.read is read and awaited.token == token and not awaited.arrived.done():
-                awaited.arrived.set_result(None)
+        echo = read_echo(payload)
+        arrived = None if echo is None else self._waiting.get(echo)
+        if arrived is not None and not arrived.done():
+            arrived.set_result(None)
 
     async def _give_lease_set(self, offered: bytes) -> None:
         leases = read_offered(offered)

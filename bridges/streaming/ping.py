@@ -5,7 +5,7 @@ The answer has ECHO, the same number in the field `from`, and the payload of the
 pings by default (`i2p.streaming.answerPings`; Java I2P 2.8.0, i2pd 2.45.1), whatever the service behind them does.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from bridges.streaming.envelope import STREAMING, pack_packet, unpack
 from bridges.streaming.errors import PacketError
@@ -27,22 +27,23 @@ def ping(keys: DestinationKeys, number: int, token: bytes) -> bytes:
     return pack_packet(packet.encode(keys.key.sign), 0, 0)
 
 
-def read_ping(payload: bytes) -> tuple[int, bytes] | None:
-    """Return number and token of the ping in an I2CP payload; None for any other payload. Verifies no signature."""
-    packet = _read_echo(payload)
-    return (packet.to, packet.payload) if packet is not None and packet.to else None
+class Echo(NamedTuple):
+    """A ping, or the answer to a ping."""
+
+    number: int
+    """The ping's number, 1 to 2**32 - 1."""
+    token: bytes
+    is_answer: bool
 
 
-def read_pong(payload: bytes) -> tuple[int, bytes] | None:
-    """Return number and token of the ping that an I2CP payload answers; None for any other payload."""
-    packet = _read_echo(payload)
-    return (packet.number, packet.payload) if packet is not None and packet.number and not packet.to else None
-
-
-def _read_echo(payload: bytes) -> Packet | None:
+def read_echo(payload: bytes) -> Echo | None:
+    """Return the ping or the answer that an I2CP payload is; None for any other payload. Verifies no signature."""
     try:
         envelope = unpack(payload)
         packet = Packet.parse(envelope.payload)
     except PacketError:
         return None
-    return packet if envelope.protocol == STREAMING and packet.flags & Flag.ECHO else None
+    number = packet.to or packet.number
+    if envelope.protocol != STREAMING or not packet.flags & Flag.ECHO or not number:
+        return None
+    return Echo(number, packet.payload, is_answer=not packet.to)

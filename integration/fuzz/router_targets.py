@@ -26,7 +26,7 @@ from bridges.serving.jsonrpc_server import CallError, error_reply, read_call, re
 from bridges.streaming.envelope import pack_packet, unpack
 from bridges.streaming.errors import PacketError
 from bridges.streaming.packet import Flag, Packet, meant_for, signing_key
-from bridges.streaming.ping import ping, read_ping, read_pong
+from bridges.streaming.ping import ping, read_echo
 from gf_i2p.netdb.session_config import session_config
 from integration.fuzz import samples
 from integration.fuzz.target import Target
@@ -135,8 +135,7 @@ def _envelope(data: bytes) -> None:
 
 
 def _pong(data: bytes) -> None:
-    read_pong(data)
-    read_ping(data)
+    read_echo(data)
 
 
 def _pongs() -> Iterator[bytes]:

@@ -11,14 +11,13 @@ import pytest
 import pytest_asyncio
 
 from bridges.errors import RouterError
-from bridges.i2cp.host_lookup import has_lease_set
-from bridges.i2cp.settings import I2cpSettings
 from bridges.sam.client import Sam, SamSession
 from integration.harness.local_farm import NotSeenError, until
 from integration.harness.processes import free_ports
+from integration.scenarios.lease_set_lookup import is_found
 from integration.scenarios.router_choice import spare_routers
 from integration.testnet.i2p_farm import I2pFarm
-from integration.testnet.router import I2CP_PORT, SAM_PORT
+from integration.testnet.router import SAM_PORT
 from integration.testnet.router_files import LEAF_LINE, replace
 from integration.testnet.router_network import RouterNetwork, RouterPlace
 from integration.testnet.server_tunnels import ServerTunnel
@@ -60,16 +59,16 @@ class Leaves:
         self._services: dict[int, asyncio.Server] = {}
 
     async def start(self, server: int) -> None:
-        """Start the destination of a server's leaf, and wait until floodfills know it."""
-        router, leaf = self.farm.routers[1], self.farm.leaves[server].destination.hash
-
-        async def is_known() -> bool:
-            return await has_lease_set(I2cpSettings(router.address, I2CP_PORT, allow_plain=True), leaf)
-
+        """Start the destination of a server's leaf, and wait until the router of server 1 finds the leaf."""
         while True:
             await self._open(server)
             try:
-                return await until(f"floodfills know leaf {server}", KNOWN_SECONDS, is_known, poll=2.0)
+                return await until(
+                    f"server 1's router finds leaf {server}",
+                    KNOWN_SECONDS,
+                    lambda: is_found(self.farm.routers[1], self.farm.leaves[server]),
+                    poll=2.0,
+                )
             except NotSeenError as error:
                 print(f"{error}: it is made anew", flush=True)
                 self.end(server)

@@ -18,8 +18,6 @@ import pytest
 import pytest_asyncio
 
 from bridges.errors import RouterError
-from bridges.i2cp.host_lookup import has_lease_set
-from bridges.i2cp.settings import I2cpSettings
 from bridges.sam.client import Sam, SamSession
 from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.errors import CommandError, Exit
@@ -32,6 +30,7 @@ from integration.harness.commands import command
 from integration.harness.lease_set_check import META, ByHand
 from integration.harness.local_farm import PROGRAM, becomes, until
 from integration.harness.processes import Processes, tail
+from integration.scenarios.lease_set_lookup import is_found
 from integration.testnet.i2cp_tap import I2cpTap
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import I2CP_PORT, PROXY_PORT, SAM_PORT
@@ -207,6 +206,7 @@ async def site(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[TreeSite
         member = await invite(farm, tmp_path / "invited", apart, keys)
         leaf = await opening
         stack.callback(leaf.close)
+        # If the member's first record reports the leaf as down, the farm lists the leaf late.
         await until("its router finds the member's leaf", SECONDS, lambda: is_found(apart, keys), poll=0.5)
         watch.seen("the member's leaf is up")
         replace(farm.directory / "admin-far.toml", {"127.0.0.1": apart.address})
@@ -233,18 +233,6 @@ async def opened(router: RouterPlace, leaf: DestinationKeys) -> SamSession:
 
     await until("the member's leaf has a session", LISTED_SECONDS, tried, poll=1.0)
     return made[0]
-
-
-async def is_found(router: RouterPlace, leaf: DestinationKeys) -> bool:
-    """Return whether a router finds a leaf.
-
-    A leaf member starts only after this: if its first record reports the leaf as down, the farm lists the leaf late.
-    """
-    try:
-        return await has_lease_set(I2cpSettings(router.address, I2CP_PORT, allow_plain=True), leaf.destination.hash)
-    except RouterError as error:
-        print(error)
-        return False
 
 
 async def invite(farm: I2pFarm, into: Path, router: RouterPlace, leaf: DestinationKeys) -> Path:

@@ -61,7 +61,7 @@ class Program:
                 socket.send_fds(_server(), [message], [given.fileno(), output, self._error.fileno(), answered])
             finally:
                 os.close(answered)
-        self.pid = int(self._told.readline())
+        self._pid = int(self._told.readline())
         self._code: int | None = None
 
     def __enter__(self) -> Self:
@@ -70,7 +70,7 @@ class Program:
     def __exit__(self, *_: object) -> None:
         if self._code is None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self._pid, signal.SIGKILL)
             self.end()
         self._told.close()
         self._error.close()
@@ -78,7 +78,7 @@ class Program:
     def end(self, number: signal.Signals | None = None) -> int:
         """Send a signal, if one is given; wait for the end of the command, and return its exit code."""
         if number is not None:
-            os.kill(self.pid, number)
+            os.kill(self._pid, number)
         if not select.select([self._told], [], [], PATIENCE)[0]:
             pytest.fail(f"within {PATIENCE:g} s no end of: gf-i2p {shlex.join(self._words)}")
         self._code = int(self._told.readline())

@@ -22,11 +22,12 @@ def test_kill_9_loses_nothing_acknowledged(tmp_path: Path) -> None:
     done = unacknowledged = 0
     for kill in range(KILLS):
         depth = rng.choice((1, 3, 30))
-        # Half of the children close the log, if they get so far, and the kill may hit the closing, too.
-        limit = done + (rng.choice((3, 1_000_000)) if kill else 1_000_000)
-        with start(path, seed, done, limit, depth, 1) as child:
+        # Half of the children close the log, if they get so far, and the kill may hit the closing, too. The first child
+        # writes for long, so that the later ones have much to lose.
+        most, heard = (rng.choice((3, 1_000_000)), rng.choice((0, 1, 2, 10, 40))) if kill else (1_000_000, 40)
+        with start(path, seed, done, done + most, depth, 1) as child:
             assert child.stdout is not None
-            lines = [child.stdout.readline() for _ in range(rng.choice((0, 1, 2, 10, 40)) if kill else 40)]
+            lines = [child.stdout.readline() for _ in range(heard)]
             # Anywhere in the next few transactions, or while the log is being opened.
             end = time.perf_counter() + rng.random() * 0.004
             while time.perf_counter() < end:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bridges.streaming.envelope import pack_packet, unpack
 from bridges.streaming.packet import Flag, Packet, signing_key
-from bridges.streaming.ping import TOKEN_BYTES, ping, read_ping, read_pong
+from bridges.streaming.ping import TOKEN_BYTES, Echo, ping, read_echo
 from tests.netdb.strategies import KEYS, NOW
 
 TOKEN = bytes(range(TOKEN_BYTES))
@@ -27,24 +27,20 @@ def test_a_ping_names_and_proves_its_sender() -> None:
 
 
 def test_an_answer_is_read_and_nothing_else_is_taken_for_one() -> None:
-    assert read_pong(pong(7, TOKEN)) == (7, TOKEN)
-    assert read_pong(pong(0, TOKEN)) is None
-    assert read_pong(ping(KEYS, 7, TOKEN)) is None, "a ping is no answer"
-    assert read_pong(pack_packet(Packet(0, 7, payload=TOKEN).encode(), 0, 0)) is None, "no ECHO"
-    assert read_pong(pong(7, TOKEN)[:-1]) is None
-    assert read_pong(b"") is None
+    assert read_echo(pong(7, TOKEN)) == Echo(7, TOKEN, is_answer=True)
+    assert read_echo(pong(0, TOKEN)) is None
+    assert read_echo(pack_packet(Packet(0, 7, payload=TOKEN).encode(), 0, 0)) is None, "no ECHO"
+    assert read_echo(pong(7, TOKEN)[:-1]) is None
+    assert read_echo(b"") is None
 
 
 def test_a_ping_is_read_and_nothing_else_is_taken_for_one() -> None:
-    assert read_ping(ping(KEYS, 7, TOKEN)) == (7, TOKEN)
-    assert read_ping(pong(7, TOKEN)) is None, "an answer is no ping"
-    assert read_ping(pack_packet(Packet(7, 0, payload=TOKEN).encode(), 0, 0)) is None, "no ECHO"
-    assert read_ping(ping(KEYS, 7, TOKEN)[:-1]) is None
-    assert read_ping(b"") is None
+    assert read_echo(ping(KEYS, 7, TOKEN)) == Echo(7, TOKEN, is_answer=False)
+    assert read_echo(pack_packet(Packet(7, 0, payload=TOKEN).encode(), 0, 0)) is None, "no ECHO"
+    assert read_echo(ping(KEYS, 7, TOKEN)[:-1]) is None
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_answer_or_none(data: bytes) -> None:
-    for read in (read_ping, read_pong):
-        read(data)
-        read(pack_packet(data, 0, 0))
+    read_echo(data)
+    read_echo(pack_packet(data, 0, 0))

@@ -21,7 +21,7 @@ from gf_i2p.node.files.file_names import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FIL
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from integration.harness.processes import free_ports
-from tests.cli.program import Program
+from tests.cli.program import PATIENCE, Program
 from tests.cli.shared.test_node_beside import NodeThatAnswers
 
 PASSWORD = "correct horse battery"
@@ -65,7 +65,8 @@ async def running(directory: Path, *options: str) -> AsyncIterator[str]:
         Program(["bridge", "serve", directory, *options], written) as program,
     ):
         os.close(written)
-        line = await asyncio.to_thread(lines.readline)
+        async with asyncio.timeout(PATIENCE):
+            line = await asyncio.to_thread(lines.readline)
         assert line, program.error()
         yield line
         assert await asyncio.to_thread(program.end, signal.SIGTERM) == 0

@@ -15,11 +15,7 @@ from gf_i2p.pipeline.health.destination_hours import destination_hours
 from gf_i2p.pipeline.health.status_reports import extents, in_days
 from tests.farm.strategies import leaf, record
 from tests.pipeline.entry_rows import Row, entries
-from tests.pipeline.one_query import OneQuery
-
-HOUR = 3_600_000
-START = 1_789_999_200_000
-FRESH = 105_000
+from tests.pipeline.health.hours_of_tests import FRESH, HOUR, START, Hours, HoursOfTests
 
 
 def records_of(leaves_by_time: Mapping[int, Iterable[Leaf]], *, server: int = 1, down: Iterable[int] = ()) -> list[Row]:
@@ -36,24 +32,8 @@ def speaks(until: int) -> list[Row]:
     return records_of({0: (), until: ()}, server=2)
 
 
-with_rows = OneQuery()
-Hours = dict[tuple[int, int], dict[str, Any]]
-"""Hours by (number of the leaf, number of the hour from `START` on)."""
-
-
-@pytest.fixture(scope="module")
-def hours_by_test(spark: SparkSession) -> dict[str, list[Any]]:
-    return with_rows.by_test(destination_hours(entries(spark, with_rows.rows())).collect())
-
-
-@pytest.fixture
-def hours(request: pytest.FixtureRequest, hours_by_test: dict[str, list[Any]]) -> Hours:
-    """Give the hours that the test's own rows make."""
-    made = hours_by_test[request.function.__name__]
-    numbers = {to_base64(number.to_bytes(32)): number for number in range(10)}
-    by_place = {(numbers[row["destination"]], (row["hour_ms"] - START) // HOUR): row.asDict() for row in made}
-    assert len(by_place) == len(made)
-    return by_place
+NUMBERS = {to_base64(number.to_bytes(32)): number for number in range(10)}
+with_rows = HoursOfTests(destination_hours, lambda made: NUMBERS[made["destination"]])
 
 
 @with_rows(

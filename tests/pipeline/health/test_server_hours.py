@@ -17,14 +17,10 @@ from gf_i2p.pipeline.health.server_hours import server_hours
 from gf_i2p.pipeline.health.status_reports import extents, in_days
 from tests.farm.strategies import MASTER, record
 from tests.pipeline.entry_rows import Row, entries
-from tests.pipeline.one_query import OneQuery
+from tests.pipeline.health.hours_of_tests import FRESH, HOUR, START, Hours, HoursOfTests
 from tests.tier import mostly_slow
 
-HOUR = 3_600_000
-START = 1_789_999_200_000
-"""A full hour, 14:00 UTC of 2026-09-21."""
 EVERY = 30_000
-FRESH = 105_000
 
 
 def reports(server: int, times: Iterable[int], *, down: Iterable[int] = (), **router: Any) -> list[Row]:
@@ -39,23 +35,7 @@ def reports(server: int, times: Iterable[int], *, down: Iterable[int] = (), **ro
     ]
 
 
-with_rows = OneQuery()
-Hours = dict[tuple[int, int], dict[str, Any]]
-"""Hours by (server, number of the hour from `START` on)."""
-
-
-@pytest.fixture(scope="module")
-def hours_by_test(spark: SparkSession) -> dict[str, list[Any]]:
-    return with_rows.by_test(server_hours(entries(spark, with_rows.rows())).collect())
-
-
-@pytest.fixture
-def hours(request: pytest.FixtureRequest, hours_by_test: dict[str, list[Any]]) -> Hours:
-    """Give the hours that the test's own rows make."""
-    made = hours_by_test[request.function.__name__]
-    by_place = {(row["server"], (row["hour_ms"] - START) // HOUR): row.asDict() for row in made}
-    assert len(by_place) == len(made)
-    return by_place
+with_rows = HoursOfTests(server_hours, lambda made: made["server"])
 
 
 @with_rows(reports(1, range(0, 2 * HOUR + 1, EVERY)))
