@@ -95,7 +95,7 @@ async def test_a_writer_that_fails_ends_the_run_with_its_reason() -> None:
 
     fake = Fake(refuse)
     with pytest.raises(BenchError, match="ConnectionError: the node went away"):
-        await load.run(fake, batch=1, writers=4, warmup=0.05, seconds=0.05)
+        await load.run(fake, batch=1, writers=4, warmup=0.05, seconds=60.0)  # ends at the first failure
     assert fake.open == 0
 
 
@@ -106,7 +106,7 @@ async def test_a_request_that_is_never_answered_ends_the_run(monkeypatch: pytest
 
     monkeypatch.setattr(load, "PATIENCE", 0.05)
     with pytest.raises(BenchError, match="not answered"):
-        await load.run(Silent(), batch=1, writers=1, warmup=0.01, seconds=0.01)
+        await load.run(Silent(), batch=1, writers=1, warmup=0.01, seconds=0.5)
 
 
 def test_children_end_with_the_block_even_when_they_ignore_the_signal(tmp_path: Path) -> None:
