@@ -333,7 +333,7 @@ def test_a_log_opens_after_every_moment_and_without_its_wal_only_when_it_is_whol
     acknowledged = before
     opened = False
     refused = 0
-    share = 1 if is_everything() else 4
+    share = 1 if is_everything() else 8
     for call in run:
         if call.data == b"opened\n":
             opened = True

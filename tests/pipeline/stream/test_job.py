@@ -128,6 +128,7 @@ def test_what_was_noticed_and_not_told_is_told_by_the_next_run(spark: SparkSessi
     assert [(each.server, each.alert, each.event) for each in events] == [(2, "silent", "begins")]
 
 
+@pytest.mark.slow  # one more stream; test_command.py asks for the end by a signal
 @pytest.mark.usefixtures("without_health")
 def test_it_ends_after_a_batch_when_it_is_told_to(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
