@@ -23,7 +23,8 @@ ENOUGH: Final = 3
 META: Final = 7
 HEAL_SECONDS: Final = 600.0
 """A set that did not arrive is sent anew after 7.5 minutes at the latest."""
-_POLL_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 6.0
+"""To ask three nodes for their status costs three seconds of processor time: each answer is a command of its own."""
 
 
 class ContainerFarm(Project):

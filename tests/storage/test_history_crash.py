@@ -58,7 +58,7 @@ def test_a_process_that_ends_before_any_operation_loses_nothing_and_doubles_noth
     rng = random.Random(1)
     count = count_of_operations(tmp_path / "whole")
     assert count > 50
-    for number in some_of(count, 3):
+    for number in some_of(count, 6):
         directory = tmp_path / str(number)
         directory.mkdir(mode=0o700)
         durable = 0
@@ -90,7 +90,7 @@ def test_a_power_cut_before_any_operation_takes_nothing_that_was_durable(tmp_pat
     count = count_of_operations(tmp_path / "whole")
     directory, after = tmp_path / "running", tmp_path / "after"
     torn = 0
-    for number in some_of(count, 3):
+    for number in some_of(count, 6):
         with pytest.MonkeyPatch.context() as patch:
             directory.mkdir(mode=0o700)
             operations = Operations(directory, patch)
@@ -117,7 +117,7 @@ def test_a_disk_that_fails_once_at_any_operation_costs_nothing(tmp_path: Path, c
     rng = random.Random(3)
     count = count_of_operations(tmp_path / "whole")
     directory, after = tmp_path / "running", tmp_path / "after"
-    for number in some_of(count, 3):
+    for number in some_of(count, 6):
         with pytest.MonkeyPatch.context() as patch:
             directory.mkdir(mode=0o700)
             operations = Operations(directory, patch)
@@ -142,7 +142,7 @@ def test_what_a_failed_sync_has_lost_is_written_again_by_the_next_process(tmp_pa
     rng = random.Random(4)
     count = count_of_operations(tmp_path / "whole")
     directory, after = tmp_path / "running", tmp_path / "after"
-    for number in some_of(count, 3):
+    for number in some_of(count, 6):
         with pytest.MonkeyPatch.context() as patch:
             directory.mkdir(mode=0o700)
             operations = Operations(directory, patch)
