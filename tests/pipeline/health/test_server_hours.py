@@ -273,7 +273,7 @@ def test_sql_that_was_written_apart_finds_the_same(spark: SparkSession, seed: in
     rows = entries(spark, rambling(seed, days=4, servers=3))
     with duckdb.connect() as database:
         database.register("entries", rows.drop("raw").toArrow())
-        expected = spark.createDataFrame(database.sql(SECOND_OPINION).df(), COLUMNS)
+        expected = spark.createDataFrame(database.sql(SECOND_OPINION).fetchall(), COLUMNS)
     made = server_hours(rows).select(*expected.columns)
     assert made.count() > 100
     assert_df_equality(rounded(made), rounded(expected), ignore_nullable=True)
