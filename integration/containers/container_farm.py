@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from integration.containers.engine import Engine, EngineError
-from integration.containers.project import Project, wait_for
+from integration.containers.project import ASK_SECONDS, Project, wait_for
 from integration.testnet.router_console import ConsoleSummary, StoredLeaseSet, parse_lease_sets, parse_summary
 
 NODES: Final = ("node-1", "node-2", "node-3")
@@ -23,8 +23,6 @@ ENOUGH: Final = 3
 META: Final = 7
 HEAL_SECONDS: Final = 600.0
 """A set that did not arrive is sent anew after 7.5 minutes at the latest."""
-_POLL_SECONDS: Final = 6.0
-"""To ask three nodes for their status costs three seconds of processor time: each answer is a command of its own."""
 
 
 class ContainerFarm(Project):
@@ -130,7 +128,7 @@ class ContainerFarm(Project):
             last = lacking
             return not lacking
 
-        return wait_for(f"the farm is whole {what}", seconds, healed, poll=_POLL_SECONDS, else_say=self.complaints)
+        return wait_for(f"the farm is whole {what}", seconds, healed, poll=ASK_SECONDS, else_say=self.complaints)
 
     def gets_healthy(self, service: str, seconds: float = HEAL_SECONDS) -> float:
         """Wait until a container's health check passes; return the seconds that it took."""
@@ -138,7 +136,7 @@ class ContainerFarm(Project):
             f"{service} is healthy",
             seconds,
             lambda: self.healthy(service),
-            poll=_POLL_SECONDS,
+            poll=ASK_SECONDS,
             else_say=lambda: self.logs(service),
         )
 

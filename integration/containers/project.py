@@ -16,6 +16,8 @@ from integration.harness.local_farm import NotSeenError
 UP_SECONDS: Final = 300.0
 BUILD_SECONDS: Final = 1200.0
 _POLL_SECONDS: Final = 1.0
+ASK_SECONDS: Final = 5.0
+"""Pause between two questions that are commands in containers: each command costs a second of processor time."""
 # Both compose programs write these.
 _PROJECT_LABEL: Final = "com.docker.compose.project"
 _SERVICE_LABEL: Final = "com.docker.compose.service"

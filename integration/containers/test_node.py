@@ -9,7 +9,7 @@ import pytest
 from integration.containers.container_farm import DIRECTORY, ContainerFarm
 from integration.containers.engine import Engine, EngineError
 from integration.containers.images import NODE_COMPOSE
-from integration.containers.project import Project, wait_for
+from integration.containers.project import ASK_SECONDS, Project, wait_for
 
 USER = "10001:10001"
 NODE = "node"
@@ -53,8 +53,7 @@ def doctor(node: Project) -> str:
 def test_a_node_beside_a_router_that_is_there(node: Project) -> None:
     def healthy(when: str) -> float:
         what = f"the node leads its farm of one {when}"
-        # Each check is a command of its own, which costs a second of processor time.
-        return wait_for(what, SECONDS, lambda: node.healthy(NODE), poll=4.0, else_say=lambda: node.logs(NODE))
+        return wait_for(what, SECONDS, lambda: node.healthy(NODE), poll=ASK_SECONDS, else_say=lambda: node.logs(NODE))
 
     print(f"\nhealthy after {healthy('for the first time'):.1f} s", flush=True)
     node.kill(NODE)

@@ -134,11 +134,11 @@ def _envelope(data: bytes) -> None:
     assert len(envelope.payload) < 2**16
 
 
-def _pong(data: bytes) -> None:
+def _echo(data: bytes) -> None:
     read_echo(data)
 
 
-def _pongs() -> Iterator[bytes]:
+def _echoes() -> Iterator[bytes]:
     yield pack_packet(Packet(0, 5, flags=Flag.ECHO, payload=bytes(16)).encode(), 0, 0)
     yield from _payloads()
     yield zlib.compress(bytes(1 << 20))
@@ -295,7 +295,7 @@ TARGETS: Final = (
     ),
     Target("streaming-packet", _packet, (PacketError,), _packets),
     Target("streaming-envelope", _envelope, (PacketError,), _payloads),
-    Target("streaming-pong", _pong, (), _pongs),
+    Target("streaming-echo", _echo, (), _echoes),
     Target(
         "sam-reply",
         _sam_reply,

@@ -15,6 +15,8 @@ from tests.storage.exported_log import expected, export, found, open_history, ro
 from tests.storage.file_operations import CrashError, Operations
 from tests.tier import is_everything, some_of
 
+SHARE = 4
+"""One operation in so many is tried in `make test`."""
 LAST = 50
 SMALL = Rotation(bytes=2500)
 KILLS = 12 if is_everything() else 4
@@ -58,7 +60,7 @@ def test_a_process_that_ends_before_any_operation_loses_nothing_and_doubles_noth
     rng = random.Random(1)
     count = count_of_operations(tmp_path / "whole")
     assert count > 50
-    for number in some_of(count, 6):
+    for number in some_of(count, SHARE):
         directory = tmp_path / str(number)
         directory.mkdir(mode=0o700)
         durable = 0
@@ -90,7 +92,7 @@ def test_a_power_cut_before_any_operation_takes_nothing_that_was_durable(tmp_pat
     count = count_of_operations(tmp_path / "whole")
     directory, after = tmp_path / "running", tmp_path / "after"
     torn = 0
-    for number in some_of(count, 6):
+    for number in some_of(count, SHARE):
         with pytest.MonkeyPatch.context() as patch:
             directory.mkdir(mode=0o700)
             operations = Operations(directory, patch)
@@ -117,7 +119,7 @@ def test_a_disk_that_fails_once_at_any_operation_costs_nothing(tmp_path: Path, c
     rng = random.Random(3)
     count = count_of_operations(tmp_path / "whole")
     directory, after = tmp_path / "running", tmp_path / "after"
-    for number in some_of(count, 6):
+    for number in some_of(count, SHARE):
         with pytest.MonkeyPatch.context() as patch:
             directory.mkdir(mode=0o700)
             operations = Operations(directory, patch)
@@ -142,7 +144,7 @@ def test_what_a_failed_sync_has_lost_is_written_again_by_the_next_process(tmp_pa
     rng = random.Random(4)
     count = count_of_operations(tmp_path / "whole")
     directory, after = tmp_path / "running", tmp_path / "after"
-    for number in some_of(count, 6):
+    for number in some_of(count, SHARE):
         with pytest.MonkeyPatch.context() as patch:
             directory.mkdir(mode=0o700)
             operations = Operations(directory, patch)

@@ -273,6 +273,7 @@ def test_sql_that_was_written_apart_finds_the_same(spark: SparkSession, seed: in
     rows = entries(spark, rambling(seed, days=4, servers=3))
     with duckdb.connect() as database:
         database.register("entries", rows.drop("raw").toArrow())
+        # Rows, and no pandas frame, which PySpark 4.2.0 cannot take with pyarrow 18.
         expected = spark.createDataFrame(database.sql(SECOND_OPINION).fetchall(), COLUMNS)
     made = server_hours(rows).select(*expected.columns)
     assert made.count() > 100

@@ -135,7 +135,7 @@ def test_two_values_in_one_line_do_not_shift_the_others() -> None:
     assert [row["misfit"] for row in table] == [None, "it is not JSON", None]
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(200))
 @given(st.lists(records, min_size=1, max_size=5), st.booleans())
 def test_as_the_nodes_read_it(given_: list[StatusRecord], sorted_: bool) -> None:
     values = [
