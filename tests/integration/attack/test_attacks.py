@@ -1,5 +1,6 @@
 """The catalogue of attacks: each says its rights and the intended harm, and crafted requests are what they claim."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -27,9 +28,9 @@ BEGINNINGS = {
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_each_attack_says_its_rights_and_the_intended_harm(attack: Attack) -> None:
-    text = attack.run.__doc__ or ""
+    text = inspect.getdoc(attack.run) or ""
     assert text.startswith(BEGINNINGS[attack.rights])
-    assert "\n    Harm: " in text
+    assert "\nHarm: " in text
     assert attack.outcome is Outcome.KEPT or attack.rights is Rights.SERVER
 
 
