@@ -12,7 +12,7 @@ from bridges.router_protocol import RouterBridge
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.router_settings import host_and_port
-from gf_i2p.node.history_exporter import Exporter
+from gf_i2p.node.history.exporter import Exporter
 from gf_i2p.node.publish.branch_keys import branch_keys
 from gf_i2p.node.publish.failover import FailoverPublisher
 from gf_i2p.node.publish.keys_watch import KeysWatch

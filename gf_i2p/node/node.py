@@ -31,7 +31,8 @@ from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.files.trust import dialled, lacking, tls_settings
 from gf_i2p.node.files.user_keys import UserKeys
-from gf_i2p.node.history_exporter import Exporter
+from gf_i2p.node.history.exporter import Exporter
+from gf_i2p.node.history.remote_history import HistoryProcess, StartProcess
 from gf_i2p.node.listener import SharedListener
 from gf_i2p.node.membership.joining import Joiner
 from gf_i2p.node.membership.removal_check import RemovalCheck
@@ -83,8 +84,9 @@ class Node:
     `i2p` dials peers inside I2P; when this node's own endpoint is inside I2P, `i2p` also listens. `bridge` leads to the
     router. `keys` are the master's, when this node may publish for the master. `listener` is shared with other farms of
     this process; without `listener`, the node makes its own. `leaf_farm` is the farm whose master is a leaf of this
-    server, if there is one. `hosting` serves the master in mode `failover`. When the node cannot go on, the node calls
-    `on_halt` with the error, and the caller then stops the node.
+    server, if there is one. `hosting` serves the master in mode `failover`. `start_history` starts what writes the
+    history's files. When the node cannot go on, the node calls `on_halt` with the error, and the caller then stops the
+    node.
     """
 
     def __init__(
@@ -99,9 +101,11 @@ class Node:
         listener: SharedListener | None = None,
         leaf_farm: LeafFarm | None = None,
         hosting: ServiceHosting | None = None,
+        start_history: StartProcess = HistoryProcess.start,
         on_halt: Callable[[BaseException], None],
     ) -> None:
         self._directory = directory
+        self._start_history = start_history
         self._config = config  # as at the start, for settings that a reload cannot change
         self._reloaded = config
         self._user_keys = UserKeys(directory, config.node.id, secrets)
@@ -244,6 +248,7 @@ class Node:
             self.driver,
             rotation=history.rotation,
             begins_after=log.base,
+            start_process=self._start_history,
         )
         self.driver.on_restore.append(lambda _: exporter.log_begins_after(log.base))
         return exporter

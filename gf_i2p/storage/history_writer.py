@@ -16,8 +16,10 @@ Opening reads the newest file whole, which takes up to a second. That file has n
 value goes unnoticed until the file is packed; from then on gzip's checksum guards it.
 """
 
+import fcntl
 import os
 import re
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -57,6 +59,8 @@ from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.log_values import Configuration
 
+LOCK_SECONDS: Final = 10.0
+"""Most seconds for which `History.open` waits for another process that writes the same history."""
 _NEW: Final = ".new"
 _UNFINISHED: Final = re.compile(r"entries-[0-9]{20}\.jsonl(\.gz)?\.new")
 _PIECE_BYTES: Final = 1 << 20
@@ -99,6 +103,8 @@ def check_owner(directory: Path, *, cluster: str, server_id: int) -> None:
 class History:
     """The history of one server, open for writing. One thread at a time may use it; one more thread may call `pack`.
 
+    The directory is locked as long as the history is open.
+
     When a method raises `OSError` (a full disk, say), no exported entry is lost. Close the history then, and open it
     again later: opening completes unfinished work.
     """
@@ -126,6 +132,7 @@ class History:
         self._rotation = rotation
         self._clock = clock
         self._interrupted = interrupted
+        self._lock = -1
         self._descriptor = -1
         self._first = 0  # of the newest file, like the next three
         self._size = 0
@@ -146,6 +153,8 @@ class History:
     ) -> "History":
         """Open the history of this server, or begin one. A missing `directory` is made, with mode 0700.
 
+        Wait up to `LOCK_SECONDS` for another process that writes here: the process of a killed node, for instance.
+
         `clock`: returns ms since the epoch. `interrupted`: returns whether to give up; called often, because large
         files take long. Raises `HistoryError`, and changes nothing, when files are damaged or belong to another server
         or farm. Raises `OSError` when files cannot be read or written, and `InterruptedError` soon after
@@ -160,7 +169,13 @@ class History:
         return history
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and unlock the directory."""
+        self._close_file()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _close_file(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -304,7 +319,7 @@ class History:
         except BaseException:
             os.close(descriptor)
             raise
-        self.close()
+        self._close_file()
         self._descriptor = descriptor
         self._first, self._size, self._opened_ms, self._ended = first, len(header), opened_ms, False
 
@@ -328,6 +343,7 @@ class History:
         if not self.directory.exists():
             self.directory.mkdir(mode=0o700)
             private_files.sync_directory(self.directory.parent)
+        self._lock_directory()
         files = history_files(self.directory)
         check_owner(self.directory, cluster=self._owner[0], server_id=self._owner[1])
         # An interrupted rotation leaves the ended file, perhaps with the packed file beside it.
@@ -345,6 +361,23 @@ class History:
         for name in os.listdir(self.directory):  # noqa: PTH208 -- see `history_files`
             if _UNFINISHED.fullmatch(name):
                 (self.directory / name).unlink()
+
+    def _lock_directory(self) -> None:
+        self._lock = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        until = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._stop_if_interrupted()
+                if time.monotonic() >= until:
+                    raise HistoryError(
+                        f"another process writes to {self.directory}: stop that process, a node or `gf-i2p snapshot "
+                        "restore`, or give each node a directory of its own"
+                    ) from None
+                time.sleep(0.02)
+            else:
+                return
 
     def _last_index_of(self, file: HistoryFile) -> int:
         """Read a file that has ended, and return its last index."""

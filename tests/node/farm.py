@@ -21,13 +21,14 @@ from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry
 from integration.harness.local_farm import until
 from integration.harness.processes import free_ports
+from tests.node.threaded_history import HistoryThread
 
 CALM = Timing(heartbeat=0.1, election_min=60, election_max=120)
 """Time-outs that are too long for any election while a test runs."""
 
 
 class NodeFarm:
-    """Servers 1 to n, as long as the asynchronous context lasts.
+    """Servers 1 to n, as long as the asynchronous context lasts. A thread stands for each history process.
 
     With `keys`, each server in `bridges` publishes for that master when chosen, and posts a record every
     `status_seconds`. A server in `services` has the mode `failover`, with a hosting and the port of the local service.
@@ -85,6 +86,7 @@ class NodeFarm:
             bridge=bridge,
             keys=None if bridge is None or self.keys is None else PublishingKeys(self.keys),
             hosting=self.services[server][0] if server in self.services else None,
+            start_history=HistoryThread.start,
             on_halt=self.halted.append,
         )
         core = node.driver.core

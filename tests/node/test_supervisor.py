@@ -38,6 +38,7 @@ from integration.harness.local_farm import becomes
 from integration.harness.processes import free_ports
 from tests.node.farm import CALM
 from tests.node.routers import FakeBridge
+from tests.node.threaded_history import HistoryThread
 
 
 @dataclass
@@ -171,6 +172,7 @@ class RealLife:
             keys=self.keys,
             listener=self.listener,
             leaf_farm=self.leaf_farm,
+            start_history=HistoryThread.start,
             on_halt=self.on_halt,
         )
         self.node.driver.core.timing = CALM  # an election before the disk's write would never end

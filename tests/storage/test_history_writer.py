@@ -5,11 +5,13 @@ import json
 import os
 import shutil
 import stat
+import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from gf_i2p.storage import history_writer as writer_module
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import ApplicationLine, ConfigurationLine, Gap
 from gf_i2p.storage.history_reader import HistoryError, history_files, read_history, summarize
@@ -539,3 +541,20 @@ def test_a_summary_counts(directory: Path) -> None:
     assert summary.others == 50 - len(truth) - len(configurations) > 1
     assert summary.gaps == [(51, 70), (72, 80)]
     assert summary.files == len(names(directory))
+
+
+def test_one_process_at_a_time_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "LOCK_SECONDS", 0.05)
+    first = open_history(tmp_path / "history")
+    with pytest.raises(HistoryError, match=r"another process writes to .*: stop that process"):
+        open_history(tmp_path / "history")
+    first.close()
+    open_history(tmp_path / "history").close()
+
+
+def test_the_next_process_waits_until_the_present_one_has_finished(tmp_path: Path) -> None:
+    first = open_history(tmp_path / "history")
+    timer = threading.Timer(0.1, first.close)
+    timer.start()
+    open_history(tmp_path / "history").close()
+    timer.join()

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gf_i2p.node import history_exporter as module
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, HISTORY_DIRECTORY
-from gf_i2p.node.history_exporter import Exporter
+from gf_i2p.node.history import exporter as module
+from gf_i2p.node.history.exporter import Exporter
 from gf_i2p.node.node import Node
 from gf_i2p.node.status.node_status import status
 from gf_i2p.raft.core import Core
@@ -30,6 +30,7 @@ from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.log_values import Configuration
 from integration.harness.local_farm import LocalFarm, becomes, until
 from tests.node.farm import NodeFarm
+from tests.node.threaded_history import HistoryThread
 from tests.storage.exported_log import plain
 
 
@@ -99,7 +100,9 @@ async def test_who_led_earlier_terms_is_not_known(tmp_path: Path) -> None:
         await farm.start(1)
         node = await farm.leader()
         index = await post(node, b"1")
-        late = Exporter(tmp_path / "late", "farm", 1, node.driver, rotation=Rotation())
+        late = Exporter(
+            tmp_path / "late", "farm", 1, node.driver, rotation=Rotation(), start_process=HistoryThread.start
+        )
         task = asyncio.create_task(late.run())
         await reaches(late, index)
         task.cancel()
@@ -198,7 +201,15 @@ async def test_a_history_that_begins_late_begins_with_a_gap(
         if not known:  # a damaged snapshot: the first Configuration of a new farm stands in
             first = Configuration(0, 0, node.driver.core.configuration.servers)
             monkeypatch.setattr(Core, "configuration_at", lambda *_: first)
-        late = Exporter(tmp_path / "late", "farm", 1, node.driver, rotation=Rotation(), begins_after=index - 3)
+        late = Exporter(
+            tmp_path / "late",
+            "farm",
+            1,
+            node.driver,
+            rotation=Rotation(),
+            begins_after=index - 3,
+            start_process=HistoryThread.start,
+        )
         task = asyncio.create_task(late.run())
         await reaches(late, index)
         task.cancel()
@@ -289,7 +300,14 @@ async def test_an_old_file_is_packed_when_nothing_happens(tmp_path: Path, monkey
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         index = await post(node, b"1")
-        made = Exporter(tmp_path / "other", "farm", 1, node.driver, rotation=Rotation(ms=1000), clock=lambda: now)
+        made = Exporter(
+            tmp_path / "other",
+            "farm",
+            1,
+            node.driver,
+            rotation=Rotation(ms=1000),
+            start_process=HistoryThread.with_clock(lambda: now),
+        )
         task = asyncio.create_task(made.run())
         await reaches(made, index)
         now += 1000

@@ -1,34 +1,30 @@
 """Exports the log: every committed entry goes to the history, once and in order.
 
 Like `FarmView`, the exporter follows the log. The history's files show which entry comes next, also after a restart. A
-thread writes the files, because an fsync takes from tenths of a millisecond to seconds. Another thread packs the ended
-files (`Packing`). Encoding entries holds Python's lock (the GIL), but a thread gives the lock up within the
-switch interval. The event loop only takes pages of entries out of the log.
+process of its own writes and packs the files (`RemoteHistory`). The node takes pages of entries out of the log, and
+sends these pages to that process.
 
 The exporter waits for a moment (`_GATHER_SECONDS`) and writes the entries of that time together. So the history costs
 the disk a few fsyncs a second, and not one for each commit. The time "received" may be late by that moment.
 
 The farm never stops for the history. When the disk is full, or the files are damaged or gone, the node goes on without
-the history, tells the operator once, and tries again.
+the history, tells the operator once, and tries again. The same happens when the process ends.
 """
 
 import asyncio
 import errno
-import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Final
 
 import structlog
 
-from gf_i2p.node.clock import now_ms
 from gf_i2p.node.consensus.driver import Driver
-from gf_i2p.node.history_packing import Packing
+from gf_i2p.node.history.remote_history import HistoryProcess, RemoteHistory, StartProcess
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_reader import HistoryError
-from gf_i2p.storage.history_writer import History, Rotation
+from gf_i2p.storage.history_writer import Rotation
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.wire.messages import NOBODY
 
@@ -47,14 +43,12 @@ A check looks whether the file is still there, and whether the file is so old th
 _AGAIN_SECONDS: Final = 1.0
 _MAX_AGAIN_SECONDS: Final = 60.0
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-
 
 class Exporter:
     """Feeds the history of one node. `run` keeps the history up to date; call `close` after `run` has ended.
 
-    `begins_after`: index of the last entry dropped from the log, 0 when the log is whole. `clock`: see `History.open`.
+    `begins_after`: index of the last entry dropped from the log, 0 when the log is whole. `start_process`: starts what
+    writes the files.
     """
 
     def __init__(
@@ -66,7 +60,7 @@ class Exporter:
         *,
         rotation: Rotation,
         begins_after: int = 0,
-        clock: Callable[[], int] = now_ms,
+        start_process: StartProcess = HistoryProcess.start,
     ) -> None:
         self.durable_index = 0
         """All entries up to this index are durable in the history; 0 until the history is open."""
@@ -74,11 +68,10 @@ class Exporter:
         self._owner = (cluster, server_id)
         self._core = driver.core
         self._rotation = rotation
-        self._clock = clock
+        self._start_process = start_process
         self._begins_after = begins_after
         self._log_end = driver.core.log.last_index
-        self._history: History | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
+        self._history: RemoteHistory | None = None
         self._more = asyncio.Event()
         self._backoff = Backoff(floor=_AGAIN_SECONDS, ceiling=_MAX_AGAIN_SECONDS)
         self._trouble: str | None = None
@@ -86,8 +79,6 @@ class Exporter:
         self._paused = False
         self._rotation_failed = False
         self._rotate_at = 0.0
-        self._packing = Packing(self._more.set)
-        self._closing = threading.Event()
         driver.on_applicable.append(self._more.set)
 
     # For the log ----------------------------------------------------------------------------------------------------
@@ -131,18 +122,11 @@ class Exporter:
 
     async def close(self) -> None:
         """Finish the present write. Entries not yet exported and files not yet packed wait for the next start."""
-        self._closing.set()
-        await self._packing.close()
-        await asyncio.to_thread(self._thread.shutdown)
-        self._close()
+        await self._leave()
 
     async def _leave(self) -> None:
-        await self._packing.stop()
-        await self._in_thread(self._close)
-
-    def _close(self) -> None:
         if self._history is not None:
-            self._history.close()
+            await self._history.close()
             self._history = None
 
     async def _step(self) -> None:
@@ -150,16 +134,17 @@ class Exporter:
         history = self._history
         if history is None:
             history = await self._open()
-        self._pack(history)
+        history.check_process()
+        self._tell_of_packing(history)
         first = history.durable_index + 1
         if await self._rotate(history):
             return
         if (last := self._log_base) >= first:
             logger.warning("the history has a gap: the log no longer has these entries", first=first, last=last)
-            await self._write(history, history.gap, last, self._servers_after(last))
+            await self._write(history, history.gap(last, self._servers_after(last)))
         elif first <= self._core.applicable:
             page = self._core.log.slice(first, self._core.applicable, max_entries=_PAGE_ENTRIES, max_bytes=_PAGE_BYTES)
-            await self._write(history, history.append, page, self._term_and_leader)
+            await self._write(history, history.append(page, self._term_and_leader))
         else:
             self._note_success()
             self._more.clear()
@@ -168,7 +153,7 @@ class Exporter:
                     await self._more.wait()
                 await asyncio.sleep(_GATHER_SECONDS)
             except TimeoutError:
-                await self._write(history, history.check_place)
+                await self._write(history, history.check_place())
 
     @property
     def _log_base(self) -> int:
@@ -194,29 +179,17 @@ class Exporter:
         configuration = self._core.configuration_at(index)
         return [server.id for server in configuration.servers] if configuration.log_index else None
 
-    async def _open(self) -> History:
-        history = await self._in_thread(self._open_in_thread)
-        self._history = history
+    async def _open(self) -> RemoteHistory:
+        # Set before the history is open: when a stop cancels `_open`, `close` still ends the process.
+        history = self._history = RemoteHistory(await self._start_process(), self._directory, self._more.set)
+        await history.open(*self._owner, self._rotation)
         if history.cut_bytes:
             logger.info("an unsynced end of the history's newest file was cut off", cut_bytes=history.cut_bytes)
         self._compare(history)
         self.durable_index = history.durable_index
         return history
 
-    def _open_in_thread(self) -> History:
-        cluster, server_id = self._owner
-        # Set in this thread: when a stop cancels `_open`, `close` still finds the history and closes it.
-        self._history = History.open(
-            self._directory,
-            cluster=cluster,
-            server_id=server_id,
-            rotation=self._rotation,
-            clock=self._clock,
-            interrupted=self._closing.is_set,
-        )
-        return self._history
-
-    def _compare(self, history: History) -> None:
+    def _compare(self, history: RemoteHistory) -> None:
         """Refuse a history that was exported from another log. Raises `HistoryError`."""
         end, log = max(self._log_end, self._core.applicable), self._core.log
         difference = None
@@ -233,29 +206,28 @@ class Exporter:
                 "this is a new farm, move the directory away, and a new history begins."
             )
 
-    async def _rotate(self, history: History) -> bool:
+    async def _rotate(self, history: RemoteHistory) -> bool:
         """Begin a new file of the history when that is due; return whether a new file was begun.
 
         After a failure, the next attempt follows after `_CHECK_SECONDS`.
 
         A backlog of entries does not delay the rotation: a backlog may last for hours, and the file would grow on.
         """
-        if not history.due() or (self._rotation_failed and time.monotonic() < self._rotate_at):
+        if not history.is_due or (self._rotation_failed and time.monotonic() < self._rotate_at):
             return False
         self._rotation_failed = True
         self._rotate_at = time.monotonic() + _CHECK_SECONDS
         try:
-            await self._write(history, history.rotate)
+            await self._write(history, history.rotate())
         except HistoryError:
             self._rotation_failed = False  # the file is gone: the next file may be rotated at once
             raise
         self._rotation_failed = False
         return True
 
-    def _pack(self, history: History) -> None:
-        """Start packing ended files in the background, and tell the operator once when packing fails."""
-        self._packing.go_on(history)
-        error = self._packing.error
+    def _tell_of_packing(self, history: RemoteHistory) -> None:
+        """Tell the operator once when packing fails, and when packing goes on."""
+        error = history.packing_error
         text = None if error is None else _advice(self._directory, error)
         if text != self._packing_trouble:
             self._packing_trouble = text
@@ -264,15 +236,12 @@ class Exporter:
             else:
                 logger.info("packing the history's ended files goes on")
 
-    async def _write(self, history: History, function: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
+    async def _write(self, history: RemoteHistory, request: Awaitable[None]) -> None:
         try:
-            await self._in_thread(function, *args, **kwargs)
+            await request
         finally:
             self.durable_index = history.durable_index
         self._note_success()
-
-    async def _in_thread(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
 
     # Trouble --------------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gf_i2p.node import history_exporter as module
-from gf_i2p.node import history_packing, view
-from gf_i2p.node.history_exporter import Exporter
+from gf_i2p.node import view
+from gf_i2p.node.history import exporter as module
+from gf_i2p.node.history import packing
+from gf_i2p.node.history.exporter import Exporter
 from gf_i2p.node.node import Node
 from gf_i2p.node.status.node_status import status
 from gf_i2p.storage import history_writer as files
@@ -23,7 +24,8 @@ from gf_i2p.storage.history_reader import HistoryFile, read_history
 from gf_i2p.storage.history_writer import History, Rotation
 from integration.harness.local_farm import becomes
 from tests.node.farm import NodeFarm
-from tests.node.test_history_exporter import exported, exporter, history, post, reaches, values
+from tests.node.history.test_exporter import exported, exporter, history, post, reaches, values
+from tests.node.threaded_history import HistoryThread
 
 PAUSED = "the history is paused, the node goes on"
 
@@ -53,7 +55,7 @@ class Gate:
 @asynccontextmanager
 async def running(directory: Path, node: Node, rotation: Rotation) -> AsyncIterator[Exporter]:
     """One more exporter of this node; the exporter has to stop soon."""
-    made = Exporter(directory, "farm", 1, node.driver, rotation=rotation)
+    made = Exporter(directory, "farm", 1, node.driver, rotation=rotation, start_process=HistoryThread.start)
     task = asyncio.create_task(made.run())
     try:
         yield made
@@ -229,7 +231,9 @@ async def test_what_is_being_packed_is_left_before_the_history_is_opened_again(
         node = await farm.leader()
         directory = tmp_path / "other"
         monkeypatch.setattr(History, "pack", pack)
-        made = Exporter(directory, "farm", 1, node.driver, rotation=Rotation(bytes=1))
+        made = Exporter(
+            directory, "farm", 1, node.driver, rotation=Rotation(bytes=1), start_process=HistoryThread.start
+        )
         task = asyncio.create_task(made.run())
         await reaches(made, await post(node, b"1"))
         await becomes("being packed", lambda: at_work == 1)
@@ -253,12 +257,19 @@ async def test_packing_that_fails_is_told_and_tried_again(tmp_path: Path, monkey
         raise OSError(errno.ENOSPC, "No space left on device")
 
     real = History.pack
-    monkeypatch.setattr(history_packing, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(packing, "AGAIN_SECONDS", 0.0)
     monkeypatch.setattr(History, "pack", fail)
     with capture_logs() as logs:
         async with NodeFarm(tmp_path, servers=1) as farm:
             node = await farm.leader()
-            made = Exporter(tmp_path / "other", "farm", 1, node.driver, rotation=Rotation(bytes=1))
+            made = Exporter(
+                tmp_path / "other",
+                "farm",
+                1,
+                node.driver,
+                rotation=Rotation(bytes=1),
+                start_process=HistoryThread.start,
+            )
             task = asyncio.create_task(made.run())
             for number in range(5):
                 index = await post(node, b"%d" % number)

@@ -1,0 +1,146 @@
+"""The history process of a node: `python -m gf_i2p.node.history.process`, which `HistoryProcess` starts.
+
+The process takes requests from its standard input, one after another, and answers on its standard output (`frames`).
+The process ends when its input ends. So the process ends with its node, also when somebody kills the node. Then the
+process finishes the present write first; the next history process waits for that (`History.open`).
+
+An undeclared error ends the process, with the traceback on standard error. The node starts another one.
+"""
+
+import os
+import queue
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from io import FileIO, RawIOBase
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.node.clock import now_ms
+from gf_i2p.node.history.frames import Frame, Head, describe_error, encode_frame, read_frame
+from gf_i2p.node.history.packing import Packing
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.history_writer import History, Rotation
+from gf_i2p.wire.entries import decode_entries
+
+NICENESS: Final = 10
+"""The log and the farm come first."""
+MEMORY_BYTES: Final = 512 << 20
+"""Most bytes of data. A value of 1 MiB that is all nested lists takes some 50 MiB while the process reads the value."""
+
+
+class HistoryService:
+    """Answers the requests of one node. `clock`: see `History.open`."""
+
+    def __init__(self, requests: RawIOBase, answers: RawIOBase, clock: Callable[[], int] = now_ms) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._clock = clock
+        self._ending = threading.Event()
+        self._waiting: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._sending = threading.Lock()
+
+    def run(self) -> None:
+        """Answer requests until the input ends."""
+        threading.Thread(target=self._receive, name="requests", daemon=True).start()
+        history: History | None = None
+        packing: Packing | None = None
+        try:
+            while (request := self._waiting.get()) is not None:
+                if history is None:
+                    history = self._open(request[0])
+                    if history is not None:
+                        packing = Packing(history, self._tell)
+                elif packing is not None:
+                    if request[0]["do"] == "append":
+                        packing.note_entries()
+                    self._answer(history, *request)
+                if packing is not None:
+                    packing.wake()
+        except InterruptedError:
+            pass  # the input ended while the history was being opened
+        finally:
+            if packing is not None:
+                packing.stop()
+            if history is not None:
+                history.close()
+
+    def _receive(self) -> None:
+        """Take requests also while one is worked on, because the end of the input breaks off a long opening."""
+        try:
+            while (frame := read_frame(self._requests)) is not None:
+                self._waiting.put(frame)
+        finally:
+            self._ending.set()
+            self._waiting.put(None)
+
+    def _open(self, request: Head) -> History | None:
+        assert request["do"] == "open"
+        try:
+            history = History.open(
+                Path(request["directory"]),
+                cluster=request["cluster"],
+                server_id=request["server"],
+                rotation=Rotation(**request["rotation"]),
+                clock=self._clock,
+                interrupted=self._ending.is_set,
+            )
+        except InterruptedError:
+            raise
+        except (StorageError, OSError) as error:
+            self._send({"durable": 0, "due": False, "error": describe_error(error)})
+            return None
+        self._send({"last_term": history.last_term, "cut_bytes": history.cut_bytes} | _state(history))
+        return history
+
+    def _answer(self, history: History, request: Head, body: bytes) -> None:
+        error: Head = {}
+        try:
+            match request["do"]:
+                case "append":
+                    led = request["led"]
+                    history.append(decode_entries(body), led and (led[0], led[1]))
+                case "gap":
+                    history.gap(request["last"], request["servers"])
+                case "rotate":
+                    history.rotate()
+                case "check":
+                    history.check_place()
+                case other:
+                    raise ValueError(f"a request without a meaning: {other!r}")
+        except (StorageError, OSError) as failure:
+            error = {"error": describe_error(failure)}
+        self._send(_state(history) | error)
+
+    def _tell(self, error: OSError | None) -> None:
+        self._send({"packing": None if error is None else describe_error(error)})
+
+    def _send(self, head: Head) -> None:
+        try:
+            with self._sending:
+                frame = memoryview(b"".join(encode_frame(head)))
+                while frame:
+                    frame = frame[self._answers.write(frame) :]
+        except (BrokenPipeError, ConnectionError):
+            pass  # the node is gone, and the input ends, too
+
+
+def _state(history: History) -> dict[str, Any]:
+    return {"durable": history.durable_index, "due": history.due()}
+
+
+def main() -> None:
+    """Serve standard input and output. The end of the input stops the process, and no signal for the whole group."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.nice(NICENESS)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    requests = FileIO(sys.stdin.fileno(), "r", closefd=False)
+    answers = FileIO(sys.stdout.fileno(), "w", closefd=False)
+    HistoryService(requests, answers).run()
+
+
+if __name__ == "__main__":
+    main()
