@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from integration.bench.system import BenchError, Cluster, LoneConnector, SystemClient
-from integration.harness.processes import cpu_seconds, machine_cpu_seconds
+from integration.harness.processes import children, cpu_seconds, machine_cpu_seconds
 
 VALUE_BYTES = 1024
 PATIENCE = 20.0  # seconds beyond the length of a run after which the run has failed
@@ -104,7 +104,9 @@ async def run(cluster: Cluster, batch: int, writers: int, *, warmup: float, seco
 
 
 async def _cpu(cluster: Cluster, leader: int, begin: float, seconds: float) -> dict[str, float]:
-    """Return the mean cores in use in the window: by client, leader, followers and other processes of the machine.
+    """Return the mean cores in use in the window: by client, leader, followers, the nodes' children, and others.
+
+    A node's child writes the node's history.
 
     The other processes should use next to nothing: otherwise something disturbs the measurement.
     """
@@ -115,6 +117,7 @@ async def _cpu(cluster: Cluster, leader: int, begin: float, seconds: float) -> d
             "client": time.process_time(),
             "leader": nodes.pop(leader),
             "followers": sum(nodes.values()),
+            "children": sum(cpu_seconds(child) for node in cluster.nodes for child in children(node.pid)),
         }
         return {"time": time.perf_counter(), **own, "others": machine_cpu_seconds() - sum(own.values())}
 

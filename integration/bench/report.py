@@ -242,7 +242,7 @@ def _processors(rows: Sequence[Mapping[str, Any]]) -> str:
     if not measured:
         return ""
     who = list(measured[0]["median"]["cpu"])
-    lines = [["Cores in use", "", *who, "us of the first three for an entry"]]
+    lines = [["Cores in use", "", *who, "us of all but others for an entry"]]
     for row in measured:
         cpu = row["median"]["cpu"]
         cost = sum(cores for one, cores in cpu.items() if one != "others") / row["median"]["entries_per_second"] * 1e6

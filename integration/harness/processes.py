@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -145,6 +146,15 @@ def cpu_seconds(pid: int) -> float:
     """Return the processor time of a live process so far, user and system (proc(5), stat)."""
     fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+
+
+def children(pid: int) -> list[int]:
+    """Return the pids of a live process's children."""
+    found = []
+    for task in (_PROC / str(pid) / "task").iterdir():
+        with suppress(FileNotFoundError):  # the thread has just ended
+            found += [int(child) for child in (task / "children").read_text().split()]
+    return found
 
 
 def machine_cpu_seconds() -> float:

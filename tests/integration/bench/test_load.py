@@ -78,7 +78,7 @@ async def test_a_run_counts_what_is_answered_after_the_warm_up(monkeypatch: pyte
     assert late + 3 < len(fake.answered)
     assert all(0 < latency < 0.2 for latency in sample.latencies)
     assert (fake.batches, fake.values, fake.opened, fake.open) == ({100}, {1024}, 3, 0)
-    assert set(sample.cpu) == {"client", "leader", "followers", "others"}
+    assert set(sample.cpu) == {"client", "leader", "followers", "children", "others"}
     assert not sample.leader_moved
 
 

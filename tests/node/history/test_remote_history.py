@@ -23,6 +23,7 @@ from gf_i2p.storage.history_writer import Rotation
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import MAX_VALUE_BYTES
 from integration.harness.local_farm import LocalFarm, becomes
+from integration.harness.processes import children
 from tests.node.farm import NodeFarm
 from tests.node.history.test_exporter import post, reaches
 
@@ -135,11 +136,7 @@ async def _fails_to_start() -> Process:
 
 async def test_the_process_ends_with_its_node_and_not_before(tmp_path: Path) -> None:
     def history_process() -> int | None:
-        for child in Path(f"/proc/{farm.pid(1)}/task").glob("*/children"):
-            for pid in child.read_text().split():
-                if "history" in Path(f"/proc/{pid}/cmdline").read_text():
-                    return int(pid)
-        return None
+        return next(iter(children(farm.pid(1))), None)
 
     with LocalFarm(tmp_path, servers=1) as farm:
         farm.start_all()
