@@ -5,6 +5,7 @@ import socket
 import threading
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
+from contextlib import suppress
 from io import RawIOBase
 from typing import Self, cast
 
@@ -30,7 +31,12 @@ class HistoryThread:
     async def start(cls, clock: Callable[[], int] = now_ms) -> Self:
         """Start the service in a thread."""
         ours, theirs = socket.socketpair()
-        return cls(*await asyncio.open_connection(sock=ours), theirs, clock)
+        try:
+            return cls(*await asyncio.open_connection(sock=ours), theirs, clock)
+        except asyncio.CancelledError:
+            ours.close()
+            theirs.close()
+            raise
 
     @classmethod
     def with_clock(cls, clock: Callable[[], int]) -> StartProcess:
@@ -43,11 +49,15 @@ class HistoryThread:
                 HistoryService(cast("RawIOBase", both), cast("RawIOBase", both), clock).run()
             except Exception:  # noqa: BLE001 -- a real process ends, too
                 self._how = "ended with code 1"
-            self._end.shutdown(socket.SHUT_RDWR)  # for the thread that waits for requests
+            with suppress(OSError):  # the other end may be gone
+                self._end.shutdown(socket.SHUT_RDWR)  # for the thread that waits for requests
 
     async def wait(self) -> str:
         """See `Process`."""
         await asyncio.to_thread(self._thread.join)
+        self.requests.close()
+        with suppress(ConnectionError):
+            await self.requests.wait_closed()
         return self._how
 
     def kill(self) -> None:

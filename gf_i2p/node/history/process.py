@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from io import FileIO, RawIOBase
 from pathlib import Path
 from typing import Any, Final
@@ -70,8 +71,9 @@ class HistoryService:
     def _receive(self) -> None:
         """Take requests also while one is worked on, because the end of the input breaks off a long opening."""
         try:
-            while (frame := read_frame(self._requests)) is not None:
-                self._waiting.put(frame)
+            with suppress(ConnectionError):  # the node is gone
+                while (frame := read_frame(self._requests)) is not None:
+                    self._waiting.put(frame)
         finally:
             self._ending.set()
             self._waiting.put(None)
@@ -118,13 +120,10 @@ class HistoryService:
         self._send({"packing": None if error is None else describe_error(error)})
 
     def _send(self, head: Head) -> None:
-        try:
-            with self._sending:
-                frame = memoryview(b"".join(encode_frame(head)))
-                while frame:
-                    frame = frame[self._answers.write(frame) :]
-        except (BrokenPipeError, ConnectionError):
-            pass  # the node is gone, and the input ends, too
+        with self._sending, suppress(ConnectionError):  # the node is gone, and the input ends, too
+            frame = memoryview(b"".join(encode_frame(head)))
+            while frame:
+                frame = frame[self._answers.write(frame) :]
 
 
 def _state(history: History) -> dict[str, Any]:

@@ -34,6 +34,7 @@ ELSEWHERE = {
     "gf_i2p/storage/log_tables.py": "as database.py; the target log-row reads the rows' content",
     "gf_i2p/storage/private_files.py": "reads bytes, and decodes nothing",
     "gf_i2p/storage/history_reader.py": "`read_lines` and `read_history` find the files of `Scan`",
+    "gf_i2p/node/history/frames.py": "frames between a node and the node's own child",
     "gf_i2p/node/files/checked_read.py": "`read_regular` and `read_text` read bytes, and decode UTF-8 only",
     "gf_i2p/node/files/stopped_log.py": "opens this node's own database",
     "gf_i2p/node/consensus/driver.py": "`read_barrier` reads nothing from outside",
