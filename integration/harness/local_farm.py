@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -15,7 +17,7 @@ from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.wire.endpoint import Endpoint
-from integration.harness.processes import free_ports, spawn, tail
+from integration.harness.processes import children, free_ports, spawn, tail
 
 POLL_SECONDS: Final = 0.02
 PROGRAM: Final = ("-m", "gf_i2p.cli.main")
@@ -134,6 +136,13 @@ class LocalFarm:
         finally:
             self._ending.discard(server_id)
         return status
+
+    def kill_history(self, server_id: int) -> None:
+        """Kill the history process of a running server, if there is one now: the server starts another one."""
+        if server_id in self._processes:
+            for child in children(self.pid(server_id)):
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
 
     def send_signal(self, server_id: int, number: signal.Signals) -> None:
         """Send a signal that does not end the process."""

@@ -21,6 +21,8 @@ class Kind(Enum):
 
     KILL = "kill -9"
     KILL_LEADER = "kill -9 of the leader"
+    KILL_HISTORY = "kill -9 of a history process"
+    KILL_LEADERS_HISTORY = "kill -9 of the leader's history process"
     HANG = "SIGSTOP"
     HANG_LEADER = "SIGSTOP of the leader"
     ONE_WAY = "one way between two servers cut"
@@ -88,6 +90,9 @@ class Tormentor:
             case Kind.KILL | Kind.KILL_LEADER | Kind.HANG | Kind.HANG_LEADER:
                 free = [server for server in order if server not in self.busy]
                 await self._stop(fault, free[0])
+            case Kind.KILL_HISTORY | Kind.KILL_LEADERS_HISTORY:
+                self._kill_history(fault, next(server for server in order if server not in self.busy))
+                await asyncio.sleep(fault.lasts)
             case Kind.ONE_WAY:
                 await self._cut(fault, f"from {first} to {order[1]}", [(first, order[1])])
             case Kind.PARTITION:
@@ -115,6 +120,10 @@ class Tormentor:
             await asyncio.sleep(fault.lasts)
             self._farm.send_signal(server, signal.SIGCONT)
         self.busy.discard(server)
+
+    def _kill_history(self, fault: Fault, server: int) -> None:
+        self._tell(fault, f"{server}")
+        self._farm.kill_history(server)
 
     async def _cut(self, fault: Fault, what: str, ways: Sequence[tuple[int, int]]) -> None:
         self._tell(fault, what)

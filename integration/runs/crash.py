@@ -1,4 +1,4 @@
-"""Kills nodes with -9 at random while clients post entries, then compares every log with the acknowledgements.
+"""Kills nodes, and their history processes, with -9 while clients post, then compares logs and acknowledgements.
 
     python -m integration.runs.crash --entries 10000 --kills 20 [--clients 16] [--seed N] [--json]
 
@@ -84,7 +84,10 @@ async def post_all(client: FarmClient, number: int, count: int, record: CrashRec
 
 
 async def kill_all(farm: LocalFarm, rng: random.Random, kills: int, entries: int, record: CrashRecord) -> None:
-    """Kill a random server and start it again, `kills` times. Each kill falls into its own share of the posts."""
+    """Kill a random server and start it again, `kills` times. Each kill falls into its own share of the posts.
+
+    Each time, the history process of a random server is killed, too.
+    """
     for number in range(kills):
         due = int((number + rng.random()) * entries / kills)
         async with record.progress:
@@ -99,6 +102,7 @@ async def kill_all(farm: LocalFarm, rng: random.Random, kills: int, entries: int
         # The time until the restart is random, too: from nothing to two elections.
         await asyncio.sleep(rng.uniform(0, 2.0))
         farm.start(server)
+        farm.kill_history(rng.choice([each for each in farm.ids if each != server]))
     async with record.progress:
         record.allowed = entries
         record.progress.notify_all()

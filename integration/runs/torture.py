@@ -1,5 +1,7 @@
 """`make torture`: five servers suffer kill -9, SIGSTOP and network cuts while clients write and read registers.
 
+The servers' history processes suffer kill -9, too.
+
     python -m integration.runs.torture [--seconds 600] [--seed N] [--clients 8] [--snapshot-entries N]
         [--failing-disk ONE_IN] [--keep DIR] [--json]
 
@@ -57,6 +59,7 @@ HEAL_SECONDS: Final = 180.0
 """The time limit for all logs to become equal after the last fault."""
 _THINK_SECONDS: Final = 0.03
 _TELL_SECONDS: Final = 30.0
+_HISTORY_KILLED: Final = "the history process was ended by signal 9"
 _DEFECTS: Final = ("Traceback", "defect", "broke the protocol", "[critical", "[error", "violat")
 _MOST_LINES: Final = 5
 _RESTART_SECONDS: Final = 0.5
@@ -211,7 +214,7 @@ def _judged(farm: NetFarm, history: AccessHistory, length: int, tell: Say, faili
     told, undecided = judge_accesses(history, log, length)
     wrong += told
     for server in farm.ids:
-        expected = _DISK_FAULTS if server == failing else ()
+        expected = (_HISTORY_KILLED, *(_DISK_FAULTS if server == failing else ()))
         wrong += _verified(farm.node(server)) + _complaints(server, farm.log(server), expected)
     return {
         "registers": 1 + max((each.key for each in history.accesses), default=0),
