@@ -341,7 +341,6 @@ class Core:
             self._campaign()
             return
         self._state.leader = NOBODY
-        self._in_doubt = False
         self._await_election()
         self._inquiry.is_due = self._may_campaign()
         self._ask()

@@ -7,6 +7,7 @@ from typing import Final
 from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.cluster.canaries import core_canaries
 from gf_i2p.simulator.cluster.hearing_canaries import hearing_canaries
+from gf_i2p.simulator.cluster.slow_canaries import slow_canaries
 from gf_i2p.simulator.life.canaries import farm_canaries
 
 
@@ -19,4 +20,4 @@ def by_name(canaries: Iterable[Canary]) -> Mapping[str, Canary]:
     return registry
 
 
-CANARIES: Final = by_name(chain(core_canaries(), hearing_canaries(), farm_canaries()))
+CANARIES: Final = by_name(chain(core_canaries(), hearing_canaries(), slow_canaries(), farm_canaries()))

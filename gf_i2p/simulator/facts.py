@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from gf_i2p.raft.effects import HardState, Snapshot, Write
-from gf_i2p.raft.settings import LAN, Timing
+from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import NOBODY
@@ -119,6 +119,12 @@ class ServerFacts:
     leads: bool = False
     led_since: float = 0.0
     """Time when this server was last elected, in seconds since the run began."""
+    leader: int = NOBODY
+    """The leader of the present term, by this server's knowledge."""
+    started_at: float | None = None
+    """Time of the server's own clock at the start of the present process."""
+    deadline: float = float("inf")
+    """Time of the server's own clock at which the core wants its next tick."""
     commit: int = 0
     hearing: "Hearing | None" = None
     """The leader that the server hears; None: no leader, or no message has come since the start."""
@@ -152,7 +158,7 @@ class ServerFacts:
         self._find_configurations()
         self.up = True
         self.term, self.leads = self.hard_state.term, False
-        self.hearing = None
+        self.hearing = self.started_at = None
         self.commit = self.memory.base if self.memory.snapshot is None else self.memory.snapshot.index
 
     def _find_configurations(self) -> None:
@@ -180,6 +186,8 @@ class Facts:
     """Seconds since the beginning of the run."""
     timing: Timing = LAN
     """The time-outs of all servers."""
+    flow: Flow = field(default_factory=Flow)
+    """The limits of replication of all servers."""
 
 
 def voters_of(entry: Entry) -> Voters:

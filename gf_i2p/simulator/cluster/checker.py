@@ -6,7 +6,7 @@ from typing import Any
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.raft.inputs import Input
-from gf_i2p.raft.settings import Timing
+from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.simulator.cluster.invariant import Invariant
 from gf_i2p.simulator.cluster.invariants import ALL, FASTEST_CLOCK, NobodyAccused
@@ -25,6 +25,7 @@ class Checker:
         ordered: bool,
         now: Callable[[], float],
         timing: Timing,
+        flow: Flow | None = None,
         invariants: Sequence[type[Invariant]] = ALL,
     ) -> None:
         """`servers`: all servers of the run; servers outside `bootstrap` begin with an empty Configuration.
@@ -38,6 +39,7 @@ class Checker:
             {server: ServerFacts(server, tuple(bootstrap) if server in bootstrap else ()) for server in servers},
             now=now,
             timing=timing,
+            flow=flow or Flow(),
         )
         self.elections = 0
         self.candidacies = 0
@@ -109,6 +111,13 @@ class Checker:
             _call(self._leads, server)
         if commit > server.commit:
             self._advance(server, commit)
+
+    def waits(self, server_id: int, core: Core, clock: float) -> None:
+        """Note the time for which a core waits, at a start and after each step, at this time of its own clock."""
+        server = self.facts.servers[server_id]
+        server.leader, server.deadline = core.leader, core.deadline
+        if server.started_at is None:
+            server.started_at = clock
 
     def took(self, server_id: int, event: Input, effects: Effects, clock: float) -> None:
         """Note that a core has taken an input, at this time of its own clock. Call this after `stepped`."""

@@ -43,6 +43,7 @@ class SimulatedFarm:
             ordered=not plan.strict,
             now=lambda: self.events.now,
             timing=plan.timing,
+            flow=plan.flow,
         )
         self.calm = False
         """Whether faults and clients have stopped."""

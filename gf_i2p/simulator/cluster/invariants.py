@@ -1,7 +1,8 @@
 """The invariants that must hold after every step, one class each. An invariant checks only the changes of the step.
 
 "Raft" is the extended paper (Ongaro, Ousterhout), "thesis" is Ongaro's. To add an invariant: write a class, state the
-invariant and its source in the docstring, and add the class to `ALL`. See also `hearing_invariants`.
+invariant and its source in the docstring, and add the class to `ALL`. See also `hearing_invariants`,
+`message_invariants` and `prompt_invariants`.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,14 @@ from gf_i2p.simulator.cluster.hearing_invariants import (
     WonByMajority,
 )
 from gf_i2p.simulator.cluster.invariant import Invariant
+from gf_i2p.simulator.cluster.message_invariants import HonestIndexes, PacksContinue, RequestsAreTheLog
+from gf_i2p.simulator.cluster.prompt_invariants import (
+    CallersAnswered,
+    LeaderGoesOn,
+    PatienceEnds,
+    ReadsEnd,
+    SnapshotsKept,
+)
 from gf_i2p.simulator.facts import Facts, ServerFacts, Voters, voters_of
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
@@ -478,6 +487,14 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     CommitsProven,
     PatientServers,
     JoinersCaughtUp,
+    CallersAnswered,
+    HonestIndexes,
+    LeaderGoesOn,
+    PatienceEnds,
+    ReadsEnd,
+    SnapshotsKept,
+    RequestsAreTheLog,
+    PacksContinue,
     StepsSucceed,
     Linearizable,
     Liveness,

@@ -108,6 +108,7 @@ class SimulatedServer:
             flow=plan.flow,
             snapshot=loaded.snapshot,
         )
+        farm.checker.waits(self.id, self.core, self.clock.monotonic)
         self.gate = DurabilityGate()
         self.state = FarmState(CLUSTER)
         self.registers = Registers()
@@ -199,6 +200,7 @@ class SimulatedServer:
             clock = self.clock.monotonic
             effects = core.step(event, clock)
             farm.checker.stepped(self.id, core, effects)
+            farm.checker.waits(self.id, core, clock)
             farm.checker.took(self.id, event, effects, clock)
             if isinstance(event, inputs.Incoming) and _follows(core, event.request):
                 farm.checker.followed(self.id, core.leader, core.term)

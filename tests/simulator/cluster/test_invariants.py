@@ -37,7 +37,7 @@ from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
 from tests.raft.lab import application, configuration
-from tests.simulator.cluster import test_hearing_invariants
+from tests.simulator.cluster import test_hearing_invariants, test_message_invariants, test_prompt_invariants
 from tests.simulator.cluster.made_facts import facts, fires, leader
 
 A1, B1, C1, A2 = application("a", 1), application("b", 1), application("c", 1), application("a", 2)
@@ -362,7 +362,8 @@ def test_liveness_says_what_is_missing() -> None:
 
 def test_every_invariant_is_tested_here_and_says_what_it_states() -> None:
     elsewhere = {"StepsSucceed", "Linearizable", "Liveness", "Bounded"}
-    names = {**globals(), **vars(test_hearing_invariants)}
+    modules = (test_hearing_invariants, test_message_invariants, test_prompt_invariants)
+    names = {name: each for module in modules for name, each in vars(module).items()} | globals()
     tested = {name for name, each in names.items() if isinstance(each, type) and issubclass(each, Invariant)}
     assert {each.__name__ for each in ALL} - elsewhere == tested - {"Invariant"}
     assert all(each.__doc__ and each.__doc__ != Invariant.__doc__ for each in ALL)

@@ -1,0 +1,115 @@
+"""Invariants about the content of messages between servers: each says what follows from the log, and nothing else.
+
+A wrong index or header does no harm while other rules of the core make up for it. JRaft has fewer such rules.
+"""
+
+from typing import Final
+
+from gf_i2p.raft.effects import Effects, Send
+from gf_i2p.raft.inputs import Incoming, Input
+from gf_i2p.simulator.cluster.invariant import Invariant
+from gf_i2p.simulator.facts import Facts, ServerFacts
+from gf_i2p.wire.log_values import LogPack, record_bytes
+from gf_i2p.wire.messages import MessageType, Request, Response
+
+_WITHOUT_TERM: Final = {
+    MessageType.JOIN_CLUSTER_REQUEST,
+    MessageType.LEAVE_CLUSTER_REQUEST,
+    MessageType.SYNC_LOG_REQUEST,
+    MessageType.CLIENT_REQUEST,
+}
+"""Requests whose header names no term of an entry (jraft-facts)."""
+
+
+class RequestsAreTheLog(Invariant):
+    """An AppendEntries has the entries of the leader's log, and a commit index that the entries prove (Raft, figure 2).
+
+    The header of a request to a joining or leaving server names no term, as JRaft's does not.
+    """
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        for send in effects.sends:
+            self._check(server, send.request)
+
+    def _check(self, server: ServerFacts, request: Request) -> None:
+        previous, entries = request.last_log_index, request.entries
+        if request.type in _WITHOUT_TERM:
+            wrong = request.last_log_term != 0
+        elif request.type is MessageType.APPEND_ENTRIES_REQUEST:
+            log = server.memory
+            wrong = (
+                request.last_log_term != log.term(previous)
+                or request.commit_index > min(server.commit, previous + len(entries))
+                or tuple(log.slice(previous + 1, previous + len(entries))) != entries
+            )
+        else:
+            return
+        if wrong:
+            raise self.violated(
+                f"server {server.id} sends a {request.type.name} after entry {previous} of term "
+                f"{request.last_log_term}, with {len(entries)} entries and the commit index {request.commit_index}"
+            )
+
+
+class HonestIndexes(Invariant):
+    """A follower tells the index that follows from its log and the request (proposal 150, "Responses"; Raft 5.3).
+
+    Accepted: the index after the request's entries. Refused: an index after the committed entries, which never differ;
+    or 0 when the follower needs a snapshot.
+    """
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        if not isinstance(event, Incoming):
+            return
+        request = event.request
+        for reply in effects.gated_replies:
+            response = reply.response
+            if reply.token is event.token and response.term == request.term:
+                self._check(server, request, response)
+
+    def _check(self, server: ServerFacts, request: Request, response: Response) -> None:
+        index = response.next_index
+        if request.type is MessageType.APPEND_ENTRIES_REQUEST and response.accepted:
+            wrong = index != request.last_log_index + len(request.entries) + 1
+        elif request.type is MessageType.APPEND_ENTRIES_REQUEST:
+            wrong = 0 < index <= server.commit
+        elif request.type is MessageType.SYNC_LOG_REQUEST and response.accepted:
+            pack = LogPack.decode(request.entries[0].value)
+            wrong = index != request.last_log_index + len(pack.entries) + 1
+        else:
+            return
+        if wrong:
+            raise self.violated(
+                f"server {server.id} {'accepts' if response.accepted else 'refuses'} a {request.type.name} after entry "
+                f"{request.last_log_index}, and asks for entry {index}"
+            )
+
+
+class PacksContinue(Invariant):
+    """The offset in a LogPack is the number of record bytes in the packs before it (jraft-facts, "LogPack")."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._offsets: dict[tuple[int, int, int], dict[int, int]] = {}  # by leader, term, peer: offsets by first index
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        for send in effects.sends:
+            place = (server.id, server.term, send.peer)
+            if send.request.type is MessageType.JOIN_CLUSTER_REQUEST:
+                self._offsets[place] = {}
+            elif send.request.type is MessageType.SYNC_LOG_REQUEST:
+                self._check(server, send, self._offsets.setdefault(place, {}))
+
+    def _check(self, server: ServerFacts, send: Send, offsets: dict[int, int]) -> None:
+        pack = LogPack.decode(send.request.entries[0].value)
+        index, offset = send.request.last_log_index + 1, pack.base
+        if offset != (expected := offsets.get(index, offset if offsets else 0)):
+            raise self.violated(
+                f"leader {server.id} sends server {send.peer} a pack from entry {index} on with the offset {offset} "
+                f"instead of {expected}"
+            )
+        offsets[index] = offset
+        for entry in pack.entries:
+            offset += record_bytes((entry,))
+            index += 1
+            offsets[index] = offset

@@ -1,0 +1,339 @@
+"""Invariants about the acts that a server owes at once: an answer, the next request, an end of patience.
+
+A server that forgets such an act does no harm at once: a later heartbeat or time-out hides the mistake, and the farm is
+only slower. These invariants notice the mistake itself. Times are seconds of the server's own monotonic clock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gf_i2p.raft.effects import Effects, Send, Token
+from gf_i2p.raft.election_timeout import LAST_RESORT
+from gf_i2p.raft.inputs import (
+    Answered,
+    Failed,
+    Incoming,
+    Input,
+    Propose,
+    Reachable,
+    Read,
+    Snapshotted,
+    Tick,
+    Unreachable,
+)
+from gf_i2p.simulator.cluster.invariant import Invariant
+from gf_i2p.simulator.facts import Facts, ServerFacts
+from gf_i2p.storage.loading import Loaded
+from gf_i2p.wire.entries import Entry
+from gf_i2p.wire.log_values import SnapshotSyncRequest
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+
+_ROUNDING: Final = 1e-6
+"""Seconds; clocks are floats."""
+
+
+class CallersAnswered(Invariant):
+    """A server answers each request, or drops the caller, in the step that takes the request (Raft 5.1).
+
+    Only the entries of clients wait, and only while the server leads.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._open: dict[int, set[Token]] = {}
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        self._open[server.id] = set()
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        waiting = self._open[server.id]
+        owed: Token | None = None
+        if isinstance(event, Incoming):
+            waiting.add(event.token)
+            if event.request.type is not MessageType.CLIENT_REQUEST:
+                owed = event.token
+        elif isinstance(event, Propose):
+            waiting.update(proposal.token for proposal in event.proposals)
+        elif not waiting:
+            return
+        for reply in (*effects.replies, *effects.gated_replies):
+            waiting.discard(reply.token)
+        waiting.difference_update(effects.dropped)
+        if owed is not None and owed in waiting and isinstance(event, Incoming):
+            raise self.violated(f"server {server.id} takes a {event.request.type.name}, and gives no answer")
+        if waiting and not server.leads:
+            raise self.violated(f"server {server.id} does not lead, and gives {len(waiting)} callers no answer")
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A request that a leader has sent, and that waits for its answer."""
+
+    previous: int
+    """Index before the request's entries; of a block, 0."""
+    block: SnapshotSyncRequest | None = None
+
+
+@dataclass(slots=True)
+class _Following:
+    """A leader's requests to one peer, since the last loss or refusal."""
+
+    flights: dict[int, _Flight] = field(default_factory=dict)
+    """By tag."""
+    match: int = 0
+    """Highest index that the peer has acknowledged to this leader."""
+
+
+@dataclass(slots=True)
+class _Leadership:
+    """The requests of one leader in one term."""
+
+    term: int
+    peers: dict[int, _Following] = field(default_factory=dict)
+
+
+class LeaderGoesOn(Invariant):
+    """A leader that gets an answer sends at once what the peer needs next, and never too much at a time.
+
+    Raft 5.3; `gf_i2p/raft/follower_progress.py`. Without a request on the way, the peer would wait for the next
+    heartbeat. At most `Flow.in_flight` requests to a peer are on the way.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._leading: dict[int, _Leadership] = {}  # by leader
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        if not server.leads:
+            self._leading.pop(server.id, None)
+            return
+        leading = self._leading.get(server.id)
+        if leading is None or leading.term != server.term:
+            leading = self._leading[server.id] = _Leadership(server.term)
+        for peer in [peer for peer in leading.peers if peer not in server.voters]:
+            del leading.peers[peer]  # what a former voter still needs has its own rules
+        owed = self._owed(server, leading, event)
+        for send in effects.sends:
+            if send.peer in server.voters:
+                self._sent(leading.peers.setdefault(send.peer, _Following()), send)
+        for peer, following in leading.peers.items():
+            if len(following.flights) > self.facts.flow.in_flight:
+                raise self.violated(f"leader {server.id} has {len(following.flights)} requests to {peer} on the way")
+        if owed is not None and not leading.peers[owed].flights and not effects.snapshot_wanted:
+            raise self.violated(f"leader {server.id} has an answer of server {owed}, and does not go on")
+
+    @staticmethod
+    def _sent(following: _Following, send: Send) -> None:
+        request = send.request
+        if request.type is MessageType.APPEND_ENTRIES_REQUEST:
+            following.flights[send.tag] = _Flight(request.last_log_index)
+        elif request.type is MessageType.INSTALL_SNAPSHOT_REQUEST:
+            following.flights.clear()  # a block travels alone: other answers count no more
+            following.flights[send.tag] = _Flight(0, SnapshotSyncRequest.decode(request.entries[0].value))
+
+    def _owed(self, server: ServerFacts, leading: _Leadership, event: Input) -> int | None:
+        """Take an answer or a loss. Return the peer to which the leader must have a request on the way now."""
+        if not isinstance(event, Answered | Failed | Reachable):
+            return None
+        following = leading.peers.get(event.peer)
+        if following is None:
+            return None
+        if isinstance(event, Reachable):
+            following.flights.clear()
+            return None
+        flight = following.flights.get(event.tag)
+        if flight is None or (isinstance(event, Answered) and event.response.term != server.term):
+            return None
+        if isinstance(event, Failed):
+            following.flights.clear()
+            return None
+        del following.flights[event.tag]
+        response, last = event.response, server.memory.last_index
+        if flight.block is not None:
+            goes_on = self._block_goes_on(flight.block, response, following, last)
+            if not goes_on and not response.accepted:
+                following.flights.clear()
+            return event.peer if goes_on else None
+        if response.accepted:
+            following.match = max(following.match, response.next_index - 1)
+            return event.peer if following.match < last else None
+        following.flights.clear()
+        goes_back = min(response.next_index, flight.previous) > following.match
+        return event.peer if response.next_index and goes_back else None
+
+    @staticmethod
+    def _block_goes_on(block: SnapshotSyncRequest, response: Response, following: _Following, last: int) -> bool:
+        end = block.offset + len(block.data)
+        if response.accepted and response.next_index >= end and block.done:
+            following.match = max(following.match, block.last_log_index)
+            return following.match < last
+        if response.accepted:
+            return True
+        return response.next_index < end and response.next_index != block.offset
+
+
+@dataclass(slots=True)
+class _Patience:
+    """The reasons of a follower to wait for its leader."""
+
+    leader: int = NOBODY
+    heard_at: float = float("-inf")
+    """Time of the last message of `leader`, or of the start."""
+    doubted_at: float | None = None
+    """Since when the leader cannot be dialled; None: no such notice since the leader's last message."""
+    waits_since: float = float("-inf")
+    """Time of the start, or of the end of this server's leadership, if no leader was heard since then."""
+    asked: bool = False
+    """Whether, since a leader was heard, a candidate has asked for this server's vote."""
+    granted: bool = False
+    """Whether, since a leader was heard, this server has granted a vote."""
+
+    def follows(self, server: ServerFacts) -> bool:
+        """Whether the server's waiting times follow from the last message of its leader alone."""
+        return server.leader == self.leader != NOBODY and not self.granted
+
+
+class PatienceEnds(Invariant):
+    """A follower gives its leader up in time, and not before its time (Raft 5.2).
+
+    A leader that is silent for the maximum election time-out is given up. A leader that cannot be dialled is given up
+    within the minimum election time-out after `Timing.doubt`. After a start, and after the end of its leadership, a
+    server waits for the minimum election time-out. A server outside its Configuration waits until a candidate asks for
+    its vote, or for `LAST_RESORT` time-outs. A server that hears its leader asks nobody for the leader.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._patience: dict[int, _Patience] = {}
+        self._led: dict[int, bool] = {}
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        self._patience.pop(server.id, None)
+        self._led[server.id] = False
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        timing = self.facts.timing
+        patience = self._patience.get(server.id)
+        if patience is None:
+            started_at = clock if server.started_at is None else server.started_at
+            patience = self._patience[server.id] = _Patience(waits_since=started_at)
+        if self._led[server.id] and not server.leads:
+            patience.waits_since = clock
+        self._led[server.id] = server.leads
+        if any(item.request.type is MessageType.REQUEST_VOTE_REQUEST for item in effects.gated_sends):
+            self._check_stands(server, patience, clock)
+        if any(item.request.type is MessageType.CLIENT_REQUEST for item in effects.sends):
+            self._check_asks(server, patience, clock)
+        if any(
+            item.response.accepted and item.response.type is MessageType.REQUEST_VOTE_RESPONSE
+            for item in effects.gated_replies
+        ):
+            patience.granted = True
+        if isinstance(event, Incoming):
+            self._hear(server, event.request, patience, clock)
+        elif isinstance(event, Unreachable) and event.peer == server.leader == patience.leader:
+            if patience.doubted_at is None and not server.leads:
+                patience.doubted_at = clock
+                soon = max(clock, patience.heard_at + timing.doubt)
+                if server.deadline > soon + _ROUNDING:
+                    raise self.violated(
+                        f"server {server.id} cannot dial its leader {server.leader}, and does nothing until "
+                        f"{server.deadline - soon:.3f} s after the time for doubt"
+                    )
+        elif isinstance(event, Reachable) and event.peer == patience.leader:
+            patience.doubted_at = None
+        elif isinstance(event, Tick) and not server.leads and patience.follows(server):
+            self._check_silence(server, patience, clock)
+
+    def _hear(self, server: ServerFacts, request: Request, patience: _Patience, clock: float) -> None:
+        if request.type is MessageType.REQUEST_VOTE_REQUEST:
+            patience.asked = True
+        elif server.leader == request.source and request.term == server.term and not server.leads:
+            patience.leader, patience.heard_at, patience.doubted_at = request.source, clock, None
+            patience.waits_since, patience.asked, patience.granted = float("-inf"), False, False
+
+    def _check_stands(self, server: ServerFacts, patience: _Patience, clock: float) -> None:
+        timing = self.facts.timing
+        if clock < patience.waits_since + timing.election_min - _ROUNDING:
+            raise self.violated(
+                f"server {server.id} stands for election in term {server.term}, {clock - patience.waits_since:.3f} s "
+                "after its start, or after the end of its leadership"
+            )
+        silent = clock - max(patience.heard_at, patience.waits_since)
+        if (
+            server.id not in server.voters
+            and not patience.asked
+            and silent < (LAST_RESORT + 1) * timing.election_min - _ROUNDING
+        ):
+            raise self.violated(f"server {server.id} is no voter, was not asked, and stands for election")
+
+    def _check_asks(self, server: ServerFacts, patience: _Patience, clock: float) -> None:
+        timing = self.facts.timing
+        wait = timing.election_min if patience.doubted_at is None else timing.doubt
+        if patience.follows(server) and clock < patience.heard_at + wait - _ROUNDING:
+            raise self.violated(
+                f"server {server.id} asks for the leader, {clock - patience.heard_at:.3f} s after a message of leader "
+                f"{patience.leader}"
+            )
+
+    def _check_silence(self, server: ServerFacts, patience: _Patience, clock: float) -> None:
+        timing = self.facts.timing
+        latest = patience.heard_at + timing.election_max
+        if patience.doubted_at is not None:
+            soon = max(patience.doubted_at, patience.heard_at + timing.doubt) + timing.election_min
+            latest = min(latest, soon)
+        # A tick comes at least at each question to the members.
+        if clock > latest + max(timing.heartbeat, timing.election_min / 8) + _ROUNDING:
+            raise self.violated(
+                f"server {server.id} still follows server {patience.leader}, which is silent for "
+                f"{clock - patience.heard_at:.3f} s"
+            )
+
+
+class ReadsEnd(Invariant):
+    """A leader that has committed an entry of its term serves or refuses each read (thesis 6.4).
+
+    A majority answers within the maximum election time-out, or the leader steps down. So a read that waits for
+    `_MOST_TIMEOUTS` such times has been forgotten.
+    """
+
+    _MOST_TIMEOUTS: Final = 5
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._open: dict[int, dict[Token, float]] = {}
+        self._awake: dict[int, float] = {}  # by server: seconds without the pauses of its process
+        self._last: dict[int, float] = {}  # by server: time of the last step
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        self._open[server.id] = {}
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        waiting = self._open[server.id]
+        since = clock - self._last.get(server.id, clock)
+        self._last[server.id] = clock
+        clock = self._awake[server.id] = self._awake.get(server.id, 0.0) + min(since, self.facts.timing.heartbeat)
+        if isinstance(event, Read):
+            waiting[event.token] = clock
+        for token in (*effects.reads_refused, *(ready.token for ready in effects.reads_ready)):
+            waiting.pop(token, None)
+        if not waiting or not isinstance(event, Tick):
+            return
+        if server.memory.term(server.commit) != server.term:
+            self._open[server.id] = dict.fromkeys(waiting, clock)  # before its first commit, a leader serves no read
+            return
+        oldest = clock - min(waiting.values())
+        if oldest > self._MOST_TIMEOUTS * self.facts.timing.election_max:
+            raise self.violated(f"leader {server.id} leaves a read without an answer for {oldest:.3f} s")
+
+
+class SnapshotsKept(Invariant):
+    """A server keeps a snapshot of its state machine that is newer than its last one (Raft 7)."""
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        if not isinstance(event, Snapshotted):
+            return
+        kept = server.memory.snapshot
+        if event.last_index >= server.memory.base and (kept is None or kept.index < event.last_index):
+            raise self.violated(f"server {server.id} does not keep the snapshot up to {event.last_index}")

@@ -1,0 +1,92 @@
+"""The canaries that forget an act, or tell a wrong index: the farm only becomes slower, or JRaft would stumble.
+
+The invariants of `prompt_invariants` and `message_invariants` notice these mistakes. To add a canary: write the
+function with the mistake, and add a line to `slow_canaries`.
+"""
+
+from collections.abc import Iterator
+
+from gf_i2p.raft.core import Core
+from gf_i2p.raft.effects import Token
+from gf_i2p.raft.election_timeout import ElectionTimeout
+from gf_i2p.raft.follower import Follower
+from gf_i2p.raft.inquiry import Inquiry
+from gf_i2p.raft.leader import Leader
+from gf_i2p.raft.membership_change import Joining, MembershipChange
+from gf_i2p.raft.state import State
+from gf_i2p.simulator.canary import Canary
+from gf_i2p.simulator.canary import core_canary as core
+from gf_i2p.wire.messages import MessageType, Request
+
+# The original methods, for canaries that add a mistake before or after.
+_promise = State.promise
+_send_about = State.send_about
+
+
+def _gives_no_answer(follower: Follower, token: Token, request: Request) -> None:
+    pass
+
+
+def _names_the_last_entry(state: State, token: Token, request: Request, *, accepted: bool, next_index: int = 0) -> None:
+    if accepted and request.type is MessageType.APPEND_ENTRIES_REQUEST:
+        next_index = max(next_index - 1, 1)
+    _promise(state, token, request, accepted=accepted, next_index=next_index)
+
+
+def _waits_for_the_heartbeat(leader: Leader, peer: int, now: float) -> None:
+    if leader.progress[peer].flights:
+        return
+    leader.progress[peer].probing = True
+
+
+def _stays_patient(timeout: ElectionTimeout, first: float) -> None:
+    pass
+
+
+def _asks_all_the_time(inquiry: Inquiry, now: float, pause: float) -> None:
+    inquiry._since = now
+    inquiry.next_at = now
+    inquiry.is_due = False
+
+
+def _forgets_reads(leader: Leader, token: Token, now: float) -> None:
+    leader._reads.append(token)
+
+
+def _keeps_no_snapshot(core: Core, last_index: int, data: bytes, drop: int) -> None:
+    pass
+
+
+def _names_a_term(
+    state: State,
+    peer: int,
+    message_type: MessageType,
+    last: tuple[int, int],
+    commit: int,
+    entries: tuple[object, ...] = (),
+    *,
+    gated: bool = False,
+) -> int:
+    if message_type is MessageType.LEAVE_CLUSTER_REQUEST:
+        last = (last[0], state.term)
+    return _send_about(state, peer, message_type, last, commit, entries, gated=gated)  # type: ignore[arg-type]
+
+
+def _forgets_the_offset(change: MembershipChange, joining: Joining) -> None:
+    joining.tag = None
+    joining.pack = ()
+
+
+def slow_canaries() -> Iterator[Canary]:
+    """Yield the canaries of this module."""
+    yield core("no-answer", "gives an invitation no answer", (Follower, "join_cluster", _gives_no_answer))
+    yield core("last-entry", "names the last entry in place of the next", (State, "promise", _names_the_last_entry))
+    yield core("slow-leader", "leaves new entries to the heartbeat", (Leader, "_replicate", _waits_for_the_heartbeat))
+    yield core("no-doubt", "waits for a leader that cannot be dialled", (ElectionTimeout, "shorten", _stays_patient))
+    yield core(
+        "asks-early", "asks for the leader as soon as the leader is heard", (Inquiry, "begin_anew", _asks_all_the_time)
+    )
+    yield core("forgets-reads", "takes reads and begins no round", (Leader, "read", _forgets_reads))
+    yield core("no-snapshot", "keeps no snapshot", (Core, "_snapshotted", _keeps_no_snapshot))
+    yield core("leaves-term", "names a term when it tells a server to leave", (State, "send_about", _names_a_term))
+    yield core("lost-offset", "counts a lost pack as sent", (MembershipChange, "_request_lost", _forgets_the_offset))

@@ -1,0 +1,101 @@
+"""Each invariant about the content of messages notices a violation made by hand, and is silent when all is well."""
+
+from dataclasses import replace
+
+import pytest
+
+from gf_i2p.raft.effects import Effects, Send, SendReply
+from gf_i2p.raft.inputs import Incoming, Tick
+from gf_i2p.simulator.cluster.message_invariants import HonestIndexes, PacksContinue, RequestsAreTheLog
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.log_values import LogPack, record_bytes
+from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
+from tests.raft.lab import application
+from tests.simulator.cluster.made_facts import facts, fires, leader
+
+A1, B1, C1 = application("a", 1), application("b", 1), application("c", 1)
+APPEND = MessageType.APPEND_ENTRIES_REQUEST
+SYNC = MessageType.SYNC_LOG_REQUEST
+
+
+def packed(*entries: Entry, base: int = 0) -> Entry:
+    return Entry(1, ValueType.LOG_PACK, LogPack(entries, base).encode())
+
+
+@pytest.mark.parametrize(
+    ("request_type", "entries", "accepted", "index", "wrong"),
+    [
+        (APPEND, (A1, B1), True, 5, False),
+        (APPEND, (A1, B1), True, 4, True),
+        (APPEND, (A1, B1), True, 6, True),
+        (APPEND, (), True, 3, False),
+        (APPEND, (A1,), False, 3, False),
+        (APPEND, (A1,), False, 2, True),
+        (APPEND, (A1,), False, 0, False),
+        (SYNC, (packed(A1, B1, C1),), True, 6, False),
+        (SYNC, (packed(A1, B1, C1),), True, 5, True),
+        (SYNC, (packed(A1),), False, 1, False),
+    ],
+)
+def test_a_follower_tells_the_index_that_follows(
+    request_type: MessageType, entries: tuple[Entry, ...], accepted: bool, index: int, wrong: bool
+) -> None:
+    found = facts([A1, B1, C1], [])
+    check = HonestIndexes(found)
+    server = found.servers[1]
+    server.commit = 2
+    request = Request(request_type, 2, 1, 1, 1, 2, 0, entries)
+
+    def take(term: int = 1) -> None:
+        response = Response(RESPONSE_TYPE[request_type], 1, 2, term, index, accepted=accepted)
+        check.takes(server, Incoming("token", request), Effects(gated_replies=[SendReply("token", response)]), 0.0)
+
+    if wrong:
+        fires(check, take, f"after entry 2, and asks for entry {index}")
+        take(term=2)  # this answer says only that the request's term is over
+    else:
+        take()
+
+
+def test_requests_are_the_log() -> None:
+    found = facts([A1, B1, C1], [])
+    check = RequestsAreTheLog(found)
+    one = leader(found, 1, 1)
+    one.commit = 2
+    good = Request(APPEND, 1, 2, 1, 1, 1, 2, (B1, C1))
+
+    def send(request: Request) -> None:
+        check.takes(one, Tick(), Effects(sends=[Send(2, request, 1)]), 0.0)
+
+    send(good)
+    send(replace(good, entries=(B1,)))
+    send(Request(MessageType.LEAVE_CLUSTER_REQUEST, 1, 2, 1, 0, 3, 2))
+    for bad in (
+        replace(good, last_log_term=2),
+        replace(good, commit_index=3),
+        replace(good, entries=(), commit_index=2),
+        replace(good, entries=(C1,)),
+        replace(good, entries=(B1, C1, C1)),
+        Request(MessageType.LEAVE_CLUSTER_REQUEST, 1, 2, 1, 1, 3, 2),
+    ):
+        fires(check, lambda bad=bad: send(bad), r"server 1 sends a \w+ after entry")  # type: ignore[misc]
+
+
+def test_packs_continue() -> None:
+    found = facts([A1, B1, C1], [])
+    check = PacksContinue(found)
+    one = leader(found, 1, 1)
+
+    def send(previous: int, *entries: Entry, base: int) -> None:
+        request = Request(SYNC, 1, 2, 1, 0, previous, 0, (packed(*entries, base=base),))
+        check.takes(one, Tick(), Effects(sends=[Send(2, request, 1)]), 0.0)
+
+    fires(check, lambda: send(0, A1, base=7), "with the offset 7 instead of 0")
+    send(0, A1, B1, base=0)
+    both = record_bytes((A1, B1))
+    fires(check, lambda: send(2, C1, base=both + 1), f"the offset {both + 1} instead of {both}")
+    send(2, C1, base=both)
+    send(1, B1, C1, base=record_bytes((A1,)))  # the server took a part of the first pack
+    invitation = Request(MessageType.JOIN_CLUSTER_REQUEST, 1, 2, 1, 0, 3, 0)
+    check.takes(one, Tick(), Effects(sends=[Send(2, invitation, 2)]), 0.0)
+    send(0, A1, base=0)
