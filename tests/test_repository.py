@@ -181,7 +181,7 @@ def test_every_path_that_a_page_for_developers_names_exists() -> None:
     ("text", "dead"),
     [
         ("`gf_i2p/raft/core.py`, `raft/core.py`, `core.py`, `raft/` and `tests/raft/test_core.py::test_x`", []),
-        ("`cluster/invariants.py`, `life/` and `.pre-commit-config.yaml`", []),
+        ("`cluster/checker.py`, `life/` and `.pre-commit-config.yaml`", []),
         (
             "`gf_i2p/raft/hull.py`, `raft/hull.py`, `hull.py` and `hull/`",
             ["gf_i2p/raft/hull.py", "raft/hull.py", "hull.py", "hull/"],

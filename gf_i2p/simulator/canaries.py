@@ -5,9 +5,9 @@ from itertools import chain
 from typing import Final
 
 from gf_i2p.simulator.canary import Canary
-from gf_i2p.simulator.cluster.canaries import core_canaries
-from gf_i2p.simulator.cluster.hearing_canaries import hearing_canaries
-from gf_i2p.simulator.cluster.slow_canaries import slow_canaries
+from gf_i2p.simulator.cluster.canaries.harm import core_canaries
+from gf_i2p.simulator.cluster.canaries.hearing import hearing_canaries
+from gf_i2p.simulator.cluster.canaries.slowness import slow_canaries
 from gf_i2p.simulator.life.canaries import farm_canaries
 
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 from gf_i2p.cli.shared.argument_types import whole_number
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.simulator.canaries import CANARIES
-from gf_i2p.simulator.cluster.invariants import ALL
+from gf_i2p.simulator.cluster.invariants.all_invariants import ALL
 from gf_i2p.simulator.cluster.plan import MOST_NODES
 from gf_i2p.simulator.exhaustive.scope import SCOPES
 from gf_i2p.simulator.exhaustive.search import Search

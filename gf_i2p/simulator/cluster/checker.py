@@ -8,8 +8,9 @@ from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.raft.inputs import Input
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.simulator.cluster.disk_contents import Store
-from gf_i2p.simulator.cluster.invariant import Invariant
-from gf_i2p.simulator.cluster.invariants import ALL, FASTEST_CLOCK, NobodyAccused
+from gf_i2p.simulator.cluster.invariants.all_invariants import ALL
+from gf_i2p.simulator.cluster.invariants.harm import FASTEST_CLOCK, NobodyAccused
+from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.facts import Facts, Hearing, ServerFacts, Violation
 from gf_i2p.wire.entries import Entry
 

@@ -3,8 +3,7 @@
 from typing import Any, Final
 
 from gf_i2p.simulator.cluster.checker import Checker
-from gf_i2p.simulator.cluster.hearing_invariants import CommitsProven, WonByMajority
-from gf_i2p.simulator.cluster.invariants import (
+from gf_i2p.simulator.cluster.invariants.harm import (
     Acknowledged,
     CommitsOwnTerm,
     CommittedOnMajority,
@@ -19,6 +18,7 @@ from gf_i2p.simulator.cluster.invariants import (
     StateMachineSafety,
     VoteOnce,
 )
+from gf_i2p.simulator.cluster.invariants.hearing import CommitsProven, WonByMajority
 from gf_i2p.simulator.exhaustive.machine import TIMING, Event
 
 INVARIANTS: Final = (

@@ -2,7 +2,7 @@
 
 from gf_i2p.raft.effects import Effects, HardState, ReadReady, Send, SendReply, Write
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Read, Tick, Unreachable
-from gf_i2p.simulator.cluster.hearing_invariants import (
+from gf_i2p.simulator.cluster.invariants.hearing import (
     CommitsProven,
     JoinersCaughtUp,
     LeaderIsHeard,
@@ -10,13 +10,13 @@ from gf_i2p.simulator.cluster.hearing_invariants import (
     ReadsConfirmed,
     WonByMajority,
 )
-from gf_i2p.simulator.cluster.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts, Voters
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from tests.raft.lab import application, configuration
-from tests.simulator.cluster.made_facts import facts, fires, leader
+from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
 
 A1 = application("a", 1)
 APPEND = MessageType.APPEND_ENTRIES_REQUEST

@@ -1,6 +1,6 @@
 """The canaries that forget an act, or tell a wrong index: the farm only becomes slower, or JRaft would stumble.
 
-The invariants of `prompt_invariants` and `message_invariants` notice these mistakes. To add a canary: write the
+The invariants of `promptness` and `messages` notice these mistakes. To add a canary: write the
 function with the mistake, and add a line to `slow_canaries`.
 """
 

@@ -12,7 +12,7 @@ from typing import Final
 from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.effects import Effects, Token, Write
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Read, Tick, Unreachable
-from gf_i2p.simulator.cluster.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts, Voters, voters_of
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from gf_i2p.raft.effects import HardState
-from gf_i2p.simulator.cluster.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts, ShadowLog, Violation
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.messages import NOBODY

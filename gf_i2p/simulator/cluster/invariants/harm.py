@@ -1,8 +1,6 @@
-"""The invariants that must hold after every step, one class each. An invariant checks only the changes of the step.
+"""The invariants about harm: two leaders, a lost entry, a broken promise. Each checks only the changes of a step.
 
-"Raft" is the extended paper (Ongaro, Ousterhout), "thesis" is Ongaro's. To add an invariant: write a class, state the
-invariant and its source in the docstring, and add the class to `ALL`. See also `hearing_invariants`,
-`message_invariants` and `prompt_invariants`.
+"Raft" is the extended paper (Ongaro, Ousterhout), "thesis" is Ongaro's.
 """
 
 from collections.abc import Sequence
@@ -11,23 +9,7 @@ from typing import Final
 
 from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
-from gf_i2p.simulator.cluster.hearing_invariants import (
-    CommitsProven,
-    JoinersCaughtUp,
-    LeaderIsHeard,
-    PatientServers,
-    ReadsConfirmed,
-    WonByMajority,
-)
-from gf_i2p.simulator.cluster.invariant import Invariant
-from gf_i2p.simulator.cluster.message_invariants import HonestIndexes, PacksContinue, RequestsAreTheLog
-from gf_i2p.simulator.cluster.prompt_invariants import (
-    CallersAnswered,
-    LeaderGoesOn,
-    PatienceEnds,
-    ReadsEnd,
-    SnapshotsKept,
-)
+from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts, Voters, voters_of
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
@@ -438,66 +420,3 @@ def _hears(server: ServerFacts, leader: ServerFacts, oldest: float, latest: floa
         and hearing.since <= oldest
         and hearing.at >= latest
     )
-
-
-class StepsSucceed(Invariant):
-    """No step of a core fails, and the storage refuses no write.
-
-    `gf_i2p/node/consensus/driver.py`: a failed step halts the node.
-    """
-
-
-class Linearizable(Invariant):
-    """Each register behaves as if clients did all reads and writes one after another (Raft 8; thesis 6.4)."""
-
-
-class Liveness(Invariant):
-    """After the last fault, the farm soon has one leader, equal logs and one publisher: within 20 election time-outs.
-
-    Raft 5.6.
-    """
-
-
-class Bounded(Invariant):
-    """A run of limited time takes a limited number of events (gf_i2p/simulator/seed_run.py)."""
-
-
-ALL: Final[tuple[type[Invariant], ...]] = (
-    ElectionSafety,
-    LeaderAppendOnly,
-    LogMatching,
-    LeaderCompleteness,
-    StateMachineSafety,
-    CommittedOnMajority,
-    CommitsOwnTerm,
-    NothingFalls,
-    VoteOnce,
-    PersistedBeforeSent,
-    DiskKeeps,
-    SnapshotSafety,
-    OnePendingChange,
-    Acknowledged,
-    FreshReads,
-    SameChoice,
-    NobodyAccused,
-    LiveLeaderStays,
-    WonByMajority,
-    LeaderIsHeard,
-    ReadsConfirmed,
-    CommitsProven,
-    PatientServers,
-    JoinersCaughtUp,
-    CallersAnswered,
-    HonestIndexes,
-    LeaderGoesOn,
-    PatienceEnds,
-    ReadsEnd,
-    SnapshotsKept,
-    RequestsAreTheLog,
-    PacksContinue,
-    StepsSucceed,
-    Linearizable,
-    Liveness,
-    Bounded,
-)
-"""All invariants. The last four have no method here: the code that finds a violation raises the error itself."""

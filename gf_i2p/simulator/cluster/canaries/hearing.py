@@ -1,6 +1,6 @@
 """The canaries that act on too few answers, on old answers, or too early.
 
-Each makes a mistake whose harm needs a rare chain of events. The invariants of `hearing_invariants` notice the mistake.
+Each makes a mistake whose harm needs a rare chain of events. The invariants of `invariants/hearing.py` notice it.
 To add a canary: write the function with the mistake, and add a line to `hearing_canaries`.
 """
 

@@ -8,9 +8,8 @@ import pytest
 from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot, Write
 from gf_i2p.simulator.cluster.clients import OperationHistory
 from gf_i2p.simulator.cluster.farm import SimulatedFarm
-from gf_i2p.simulator.cluster.invariant import Invariant
-from gf_i2p.simulator.cluster.invariants import (
-    ALL,
+from gf_i2p.simulator.cluster.invariants.all_invariants import ALL
+from gf_i2p.simulator.cluster.invariants.harm import (
     Acknowledged,
     CommitsOwnTerm,
     CommittedOnMajority,
@@ -30,6 +29,7 @@ from gf_i2p.simulator.cluster.invariants import (
     StateMachineSafety,
     VoteOnce,
 )
+from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.cluster.linearizability import OperationKind
 from gf_i2p.simulator.cluster.plan import draw
 from gf_i2p.simulator.facts import Hearing, ServerFacts, ShadowLog, Violation
@@ -37,8 +37,8 @@ from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
 from tests.raft.lab import application, configuration
-from tests.simulator.cluster import test_hearing_invariants, test_message_invariants, test_prompt_invariants
-from tests.simulator.cluster.made_facts import facts, fires, leader
+from tests.simulator.cluster.invariants import test_hearing, test_messages, test_promptness
+from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
 
 A1, B1, C1, A2 = application("a", 1), application("b", 1), application("c", 1), application("a", 2)
 
@@ -362,7 +362,7 @@ def test_liveness_says_what_is_missing() -> None:
 
 def test_every_invariant_is_tested_here_and_says_what_it_states() -> None:
     elsewhere = {"StepsSucceed", "Linearizable", "Liveness", "Bounded"}
-    modules = (test_hearing_invariants, test_message_invariants, test_prompt_invariants)
+    modules = (test_hearing, test_messages, test_promptness)
     names = {name: each for module in modules for name, each in vars(module).items()} | globals()
     tested = {name for name, each in names.items() if isinstance(each, type) and issubclass(each, Invariant)}
     assert {each.__name__ for each in ALL} - elsewhere == tested - {"Invariant"}

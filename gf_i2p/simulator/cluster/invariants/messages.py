@@ -7,7 +7,7 @@ from typing import Final
 
 from gf_i2p.raft.effects import Effects, Send
 from gf_i2p.raft.inputs import Incoming, Input
-from gf_i2p.simulator.cluster.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.wire.log_values import LogPack, record_bytes
 from gf_i2p.wire.messages import MessageType, Request, Response

@@ -6,12 +6,12 @@ import pytest
 
 from gf_i2p.raft.effects import Effects, Send, SendReply
 from gf_i2p.raft.inputs import Incoming, Tick
-from gf_i2p.simulator.cluster.message_invariants import HonestIndexes, PacksContinue, RequestsAreTheLog
+from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, RequestsAreTheLog
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import LogPack, record_bytes
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
 from tests.raft.lab import application
-from tests.simulator.cluster.made_facts import facts, fires, leader
+from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
 
 A1, B1, C1 = application("a", 1), application("b", 1), application("c", 1)
 APPEND = MessageType.APPEND_ENTRIES_REQUEST

@@ -18,7 +18,7 @@ from gf_i2p.raft.inputs import (
     Unreachable,
 )
 from gf_i2p.raft.settings import Flow
-from gf_i2p.simulator.cluster.prompt_invariants import (
+from gf_i2p.simulator.cluster.invariants.promptness import (
     CallersAnswered,
     LeaderGoesOn,
     PatienceEnds,
@@ -31,7 +31,7 @@ from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import SnapshotSyncRequest
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from tests.raft.lab import application, configuration
-from tests.simulator.cluster.made_facts import facts, fires, leader
+from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
 
 A1 = application("a", 1)
 APPEND, ANSWER = MessageType.APPEND_ENTRIES_REQUEST, MessageType.APPEND_ENTRIES_RESPONSE

@@ -22,7 +22,7 @@ from gf_i2p.raft.inputs import (
     Tick,
     Unreachable,
 )
-from gf_i2p.simulator.cluster.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry

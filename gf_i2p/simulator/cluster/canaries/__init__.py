@@ -1,0 +1,1 @@
+"""Cores that are broken on purpose, in the families of the invariants that must notice them."""

@@ -1,0 +1,108 @@
+"""All invariants of a cluster, and those that other code checks: `Checker` asks each at each event.
+
+To add an invariant: write a class in the module of its family, state the invariant and its source in the docstring, and
+add the class to `ALL`.
+"""
+
+from typing import Final
+
+from gf_i2p.simulator.cluster.invariants.harm import (
+    Acknowledged,
+    CommitsOwnTerm,
+    CommittedOnMajority,
+    DiskKeeps,
+    ElectionSafety,
+    FreshReads,
+    LeaderAppendOnly,
+    LeaderCompleteness,
+    LiveLeaderStays,
+    LogMatching,
+    NobodyAccused,
+    NothingFalls,
+    OnePendingChange,
+    PersistedBeforeSent,
+    SameChoice,
+    SnapshotSafety,
+    StateMachineSafety,
+    VoteOnce,
+)
+from gf_i2p.simulator.cluster.invariants.hearing import (
+    CommitsProven,
+    JoinersCaughtUp,
+    LeaderIsHeard,
+    PatientServers,
+    ReadsConfirmed,
+    WonByMajority,
+)
+from gf_i2p.simulator.cluster.invariants.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, RequestsAreTheLog
+from gf_i2p.simulator.cluster.invariants.promptness import (
+    CallersAnswered,
+    LeaderGoesOn,
+    PatienceEnds,
+    ReadsEnd,
+    SnapshotsKept,
+)
+
+
+class StepsSucceed(Invariant):
+    """No step of a core fails, and the storage refuses no write.
+
+    `gf_i2p/node/consensus/driver.py`: a failed step halts the node.
+    """
+
+
+class Linearizable(Invariant):
+    """Each register behaves as if clients did all reads and writes one after another (Raft 8; thesis 6.4)."""
+
+
+class Liveness(Invariant):
+    """After the last fault, the farm soon has one leader, equal logs and one publisher: within 20 election time-outs.
+
+    Raft 5.6.
+    """
+
+
+class Bounded(Invariant):
+    """A run of limited time takes a limited number of events (gf_i2p/simulator/seed_run.py)."""
+
+
+ALL: Final[tuple[type[Invariant], ...]] = (
+    ElectionSafety,
+    LeaderAppendOnly,
+    LogMatching,
+    LeaderCompleteness,
+    StateMachineSafety,
+    CommittedOnMajority,
+    CommitsOwnTerm,
+    NothingFalls,
+    VoteOnce,
+    PersistedBeforeSent,
+    DiskKeeps,
+    SnapshotSafety,
+    OnePendingChange,
+    Acknowledged,
+    FreshReads,
+    SameChoice,
+    NobodyAccused,
+    LiveLeaderStays,
+    WonByMajority,
+    LeaderIsHeard,
+    ReadsConfirmed,
+    CommitsProven,
+    PatientServers,
+    JoinersCaughtUp,
+    CallersAnswered,
+    HonestIndexes,
+    LeaderGoesOn,
+    PatienceEnds,
+    ReadsEnd,
+    SnapshotsKept,
+    RequestsAreTheLog,
+    PacksContinue,
+    StepsSucceed,
+    Linearizable,
+    Liveness,
+    Bounded,
+)
+"""All invariants. The last four have no method here: the code that finds a violation raises the error itself."""

@@ -1,0 +1,1 @@
+"""Tests of `gf_i2p/simulator/cluster/invariants/`."""
