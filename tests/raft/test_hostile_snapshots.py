@@ -130,3 +130,18 @@ def test_the_memory_of_a_snapshot_that_is_too_large_is_freed_at_once(monkeypatch
     lab.step(1, inputs.Incoming("bad", install(9, 4, data=bytes(90_000), offset=90_000)))
     assert "more than 100000 bytes" in lab.violations[0]
     assert sys.getsizeof(received) < 1000
+
+
+@pytest.mark.parametrize(("index", "helps"), [(5, False), (6, True), (7, True)])
+def test_a_server_without_its_state_takes_only_a_snapshot_that_its_log_continues(index: int, helps: bool) -> None:
+    lab = Lab(3)
+    lab.elect(1)
+    lab.propose(1, "entries", *"abcdefg")
+    lab.settle()
+    lab.snapshot(1, 6, keep=0)
+    lab.crash(1)
+    lab.servers[1].disk.damage_snapshot()
+    lab.restart(1)
+    answer = ask(lab, install(index, 1))
+    assert answer.accepted == helps
+    assert (lab.core(1).snapshot is not None) == helps

@@ -7,20 +7,20 @@ from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.effects import HardState
 from gf_i2p.raft.inquiry import Inquiry
 from gf_i2p.raft.log import Log
-from gf_i2p.raft.settings import LAN, Flow
+from gf_i2p.raft.settings import I2P, LAN, Flow, Timing
 from gf_i2p.raft.state import State
-from gf_i2p.wire.messages import NOBODY, MessageType, Response
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from tests.raft.lab import Disk, Lab, configuration
 
 
-def inquiry(servers: int = 3) -> Inquiry:
+def inquiry(servers: int = 3, timing: Timing = LAN) -> Inquiry:
     """Server 1 asks the others at 0."""
     state = State(
         1,
         hard_state=HardState(0, NOBODY),
         log=Log(Disk(), last_index=0, terms=[]),
         configurations=Configurations(configuration(range(1, servers + 1))),
-        timing=LAN,
+        timing=timing,
         flow=Flow(),
         snapshot=None,
     )
@@ -125,6 +125,30 @@ def test_who_has_agreed_lately_is_not_asked_again() -> None:
     assert 2 in asks._flights
 
 
+def test_a_question_is_asked_again_after_twice_the_longest_time_out_and_not_before() -> None:
+    asks = inquiry(timing=I2P)
+    asks.ask(2 * I2P.election_max - 0.001)
+    assert asks._flights[2][1] == 0.0
+    asks.ask(2 * I2P.election_max)
+    assert asks._flights[2][1] == 2 * I2P.election_max
+
+
+def test_an_agreement_is_renewed_after_half_the_shortest_time_out() -> None:
+    asks = inquiry()
+    answer(asks, 2)
+    asks.ask(LAN.election_min / 2 - 0.001)
+    assert 2 not in asks._flights
+    asks.ask(LAN.election_min / 2)
+    assert 2 in asks._flights
+
+
+def test_a_follower_with_an_empty_log_that_hears_a_leader_speaks_for_the_leader() -> None:
+    asks = inquiry()
+    response = Response(MessageType.APPEND_ENTRIES_RESPONSE, 2, 3, 1, 1, accepted=False)
+    asks.answered(2, asks._flights[2][0], response)
+    assert not asks.agreed(0.0)
+
+
 # In the core ---------------------------------------------------------------------------------------------------------
 
 
@@ -188,3 +212,20 @@ def test_a_server_without_a_leader_knows_none() -> None:
     lab.isolate(3)
     lab.advance(LAN.election_max + 0.1)
     assert lab.core(3).leader == NOBODY
+
+
+def test_the_question_says_nothing_of_the_log() -> None:
+    lab = Lab(3)
+    lab.elect(1)
+    lab.propose(1, "before", "x")
+    lab.settle()
+    lab.isolate(1)
+    lab.now = lab.core(2)._timeout.at
+    lab.step(2, inputs.Tick())
+    questions = [message.payload for message in lab.network if message.sender == 2]
+    assert questions == [Request(MessageType.CLIENT_REQUEST, 2, peer, 0, 0, 0, 0) for peer in (1, 3)]
+
+
+def test_after_its_start_a_server_asks_nobody_for_a_while() -> None:
+    lab = Lab(3)
+    assert lab.core(1).deadline == lab.now + LAN.doubt

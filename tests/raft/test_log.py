@@ -172,3 +172,82 @@ def test_after_a_mismatch_the_whole_first_term_is_skipped_when_it_is_too_new() -
     log.replace_from(1, [application("x", 5)] * 3)
     assert log.back_off(9, 2) == 1
     assert log.back_off(9, 5) == 4
+
+
+def test_a_mismatch_in_the_first_term_goes_back_to_the_beginning() -> None:
+    log = Log(Disk())
+    log.replace_from(1, [application("x", 2)] * 3 + [application("x", 4)] * 2)
+    assert log.back_off(5, 4) == 4, "the whole term is skipped"
+    assert log.back_off(3, 4) == 1
+    log.drop(1)
+    assert log.back_off(3, 4) == 2
+
+
+def test_dropped_entries_match_and_the_last_of_them_by_its_term_only() -> None:
+    log = Log(Disk(), last_index=7, terms=((5, 2), (7, 4)), base=(5, 2))
+    assert log.matches(4, 9)
+    assert log.matches(5, 2)
+    assert not log.matches(5, 3)
+    assert log.matches(7, 4)
+    assert not log.matches(8, 4)
+
+
+def test_entries_overlap_up_to_the_first_that_differs() -> None:
+    log = Log(Disk(), last_index=8, terms=((5, 2), (7, 4)), base=(5, 2))
+    assert log.overlap(6, [application("x", term) for term in (2, 4, 4)]) == 3
+    assert log.overlap(6, [application("x", term) for term in (2, 3, 4)]) == 1
+    assert log.overlap(6, [application("x", term) for term in (3, 4, 4)]) == 0
+    assert log.overlap(4, [application("x", term) for term in (9, 9, 2, 4, 4, 4)]) == 5, "dropped entries count"
+
+
+@pytest.mark.parametrize("dropped", [1, 2, 3])
+def test_terms_and_values_after_a_drop_are_those_before(dropped: int) -> None:
+    disk = Disk()
+    log = Log(disk)
+    stored(log, disk, 1, 3, term=1)
+    stored(log, disk, 4, 2, term=2)
+    log.drop(dropped)
+    assert [log.term(index) for index in range(dropped, 6)] == [1] * (4 - dropped) + [2, 2]
+    assert len(log.slice(dropped + 1, 5, max_entries=9, max_bytes=1 << 20)) == 5 - dropped
+
+
+def test_dropping_one_entry_at_a_time_keeps_the_memory_right() -> None:
+    disk = WatchedDisk()
+    log = Log(disk, cache_bytes=10 * ENTRY_BYTES)
+    first = 1
+    for _ in range(30):
+        stored(log, disk, first, 1)
+        if first > 3:
+            log.drop(first - 3)
+        first += 1
+    assert not reads_for(log, disk, log.base + 1, log.last_index)
+
+
+def test_a_restarted_log_has_its_whole_memory_again() -> None:
+    disk = WatchedDisk()
+    log = Log(disk, cache_bytes=10 * ENTRY_BYTES)
+    stored(log, disk, 1, 9)
+    log.restart(9, 1)
+    disk.entries.clear()
+    disk.base = 9
+    stored(log, disk, 10, 9)
+    assert not reads_for(log, disk, 10, 18)
+
+
+def test_entries_that_are_not_durable_stay_in_memory() -> None:
+    disk = WatchedDisk()
+    log = Log(disk, cache_bytes=4 * ENTRY_BYTES)
+    stored(log, disk, 1, 3)
+    pending = [application(ENTRY, 1)] * 8
+    log.replace_from(4, pending)
+    log.write_stored(log.last_index)  # a write without entries
+    assert reads_for(log, disk, 3, 3)
+    assert not reads_for(log, disk, 4, 11)
+
+
+def test_a_cut_takes_the_copy_that_counted() -> None:
+    disk = Disk()
+    log = Log(disk)
+    stored(log, disk, 1, 5)
+    log.replace_from(4, [application("new", 2)])
+    assert log.stored == 3

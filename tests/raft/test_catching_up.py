@@ -1,0 +1,69 @@
+"""A server that joins, and the pace of the packs: when the leader repeats, gives up, and makes the server a voter."""
+
+from gf_i2p.raft import inputs
+from gf_i2p.raft.membership_change import MAX_ROUNDS
+from gf_i2p.raft.settings import LAN
+from gf_i2p.wire.messages import MessageType
+from tests.raft.lab import Lab
+from tests.raft.test_membership_change import NEW, led, members, pack, reply, sent
+
+
+def late(lab: Lab) -> None:
+    """Let the clock show a later time: times since a start say nothing."""
+    lab.now += 1000
+    lab.network.clear()
+    lab.step(1, inputs.Reachable(NEW))
+
+
+def invited(entries: int = 40, **flow: int) -> Lab:
+    lab = led(entries=entries, **flow)
+    late(lab)
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    reply(lab, 1)
+    return lab
+
+
+def test_a_request_on_the_way_is_not_repeated() -> None:
+    lab = invited(append_entries=6)
+    first = sent(lab, MessageType.SYNC_LOG_REQUEST)
+    lab.now += 2 * LAN.heartbeat
+    lab.step(1, inputs.Tick())
+    assert not [message for message in lab.network if message.receiver == NEW]
+    lab.step(1, inputs.Failed(NEW, lab.last.tag))  # type: ignore[attr-defined]
+    lab.step(1, inputs.Tick())
+    assert sent(lab, MessageType.SYNC_LOG_REQUEST) == first
+
+
+def test_a_fast_newcomer_is_given_any_number_of_packs() -> None:
+    lab = invited(entries=3 * MAX_ROUNDS, append_entries=1)
+    taken = 1
+    while members(lab) == [1]:
+        assert len(pack(sent(lab, MessageType.SYNC_LOG_REQUEST)).entries) == 1
+        lab.propose(1, f"more {taken}", "x")
+        taken += 1
+        reply(lab, taken)
+        assert not lab.notices
+        if taken > 2 * MAX_ROUNDS:
+            break
+    assert taken > 2 * MAX_ROUNDS
+
+
+def test_a_newcomer_that_took_all_that_was_committed_in_time_becomes_a_voter_whatever_came_since() -> None:
+    lab = invited(entries=20, append_entries=100)
+    sent(lab, MessageType.SYNC_LOG_REQUEST)
+    end = lab.core(1).commit
+    lab.propose(1, "since then", *(str(number) for number in range(20)))
+    lab.now += LAN.election_max
+    reply(lab, end + 1)
+    assert members(lab) == [1, NEW]
+
+
+def test_a_newcomer_that_took_too_long_gets_the_next_pack() -> None:
+    lab = invited(entries=20, append_entries=100)
+    sent(lab, MessageType.SYNC_LOG_REQUEST)
+    end = lab.core(1).commit
+    lab.propose(1, "since then", *(str(number) for number in range(20)))
+    lab.now += LAN.election_max + 0.001
+    reply(lab, end + 1)
+    assert members(lab) == [1]
+    assert len(pack(sent(lab, MessageType.SYNC_LOG_REQUEST)).entries) == 20

@@ -1,0 +1,77 @@
+"""A server that leaves: how long the leader waits for the answer, and how long it tells the server of the commit."""
+
+from gf_i2p.raft import inputs
+from gf_i2p.raft.membership_change import JOIN_PATIENCE
+from gf_i2p.raft.settings import LAN
+from gf_i2p.wire.messages import MessageType, Request, Response
+from tests.raft.lab import Lab, Message
+
+
+def leaving(servers: int = 3) -> tuple[Lab, Message]:
+    """A farm led by server 1, which has told server 3 to leave; the message is on the way."""
+    lab = Lab(servers)
+    lab.elect(1)
+    lab.settle()
+    lab.change(1, "remove", remove=3)
+    assert lab.replies["remove"].accepted
+    (message,) = [each for each in lab.network if each.receiver == 3]
+    assert isinstance(message.payload, Request)
+    assert message.payload.type is MessageType.LEAVE_CLUSTER_REQUEST
+    return lab, message
+
+
+def members(lab: Lab) -> list[int]:
+    return [server.id for server in lab.core(1).configuration.servers]
+
+
+def test_the_message_has_the_fields_that_jraft_sends() -> None:
+    lab, message = leaving()
+    last = lab.core(1).log.last_index
+    assert message.payload == Request(MessageType.LEAVE_CLUSTER_REQUEST, 1, 3, lab.core(1).term, 0, last, last)
+
+
+def test_the_server_is_removed_when_it_has_answered() -> None:
+    lab, message = leaving()
+    lab.network.remove(message)
+    response = Response(MessageType.LEAVE_CLUSTER_RESPONSE, 3, 1, lab.core(1).term, 2, accepted=True)
+    lab.step(1, inputs.Answered(3, message.tag, response))
+    assert members(lab) == [1, 2]
+
+
+def test_a_silent_server_is_removed_after_the_shortest_election_time_out() -> None:
+    lab, message = leaving()
+    lab.network.remove(message)
+    begun = lab.now
+    lab.isolate(3)
+    while lab.now < begun + LAN.election_min:
+        assert members(lab) == [1, 2, 3]
+        assert lab.core(1).deadline <= begun + LAN.election_min
+        lab.tick(1)
+        lab.settle()
+    assert lab.now == begun + LAN.election_min
+    assert members(lab) == [1, 2]
+
+
+def test_a_server_that_never_confirms_is_forgotten_after_a_while() -> None:
+    lab, _ = leaving()
+    lab.isolate(3)
+    lab.settle()
+    assert members(lab) == [1, 2]
+    assert 3 in lab.core(1).contacts
+    removed = lab.now
+    end = removed + JOIN_PATIENCE * LAN.election_max
+    while lab.now < end:
+        assert 3 in lab.core(1).contacts
+        mark = lab.core(1).contacts_mark
+        lab.now = min(max(lab.core(1).deadline, lab.now), end)
+        lab.step(1, inputs.Tick())
+        lab.settle()
+    assert 3 not in lab.core(1).contacts
+    assert lab.core(1).contacts_mark != mark
+
+
+def test_a_server_that_confirms_is_forgotten_at_once() -> None:
+    lab, _ = leaving()
+    lab.settle()
+    lab.advance(2 * LAN.heartbeat)
+    assert 3 not in lab.core(1).contacts

@@ -1,0 +1,278 @@
+"""Acts that a server owes at once: an answer to each request, the next message, a new time-out after a vote."""
+
+import pytest
+
+from gf_i2p.raft import inputs
+from gf_i2p.raft.effects import HardState
+from gf_i2p.raft.settings import I2P, LAN, Flow
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.log_values import LogPack
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+from tests.raft.lab import Lab, application, configuration
+from tests.raft.test_paper import append, ask, vote_request
+
+
+def packed(*entries: Entry, base: int = 0) -> tuple[Entry, ...]:
+    return (Entry(1, ValueType.LOG_PACK, LogPack(entries, base).encode()),)
+
+
+def sync(source: int, after: int, *entries: Entry) -> Request:
+    return Request(MessageType.SYNC_LOG_REQUEST, source, 1, 1, 0, after, 0, packed(*entries))
+
+
+A1, B1 = application("a", 1), application("b", 1)
+
+# Answers -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_voter_refuses_packs_of_a_leader_that_has_not_invited_it() -> None:
+    lab = Lab(3)
+    ask(lab, append(1, (0, 0), A1))
+    answer = ask(lab, sync(2, 1, B1))
+    assert (answer.type, answer.accepted, answer.next_index) == (MessageType.SYNC_LOG_RESPONSE, False, 2)
+    assert lab.values(1) == ["a"]
+
+
+def test_a_newcomer_takes_packs_in_order_and_each_once() -> None:
+    lab = Lab(3)
+    lab.founders = range(0)
+    lab.newcomer(1)
+    invitation = Request(MessageType.JOIN_CLUSTER_REQUEST, 2, 1, 1, 0, 2, 2)
+    answer = ask(lab, invitation)
+    assert (answer.type, answer.accepted, answer.next_index) == (MessageType.JOIN_CLUSTER_RESPONSE, True, 1)
+    assert (ask(lab, sync(2, 1, B1)).accepted, ask(lab, sync(2, 1, B1)).next_index) == (False, 1)
+    answer = ask(lab, sync(2, 0, A1))
+    assert (answer.accepted, answer.next_index) == (True, 2)
+    answer = ask(lab, sync(2, 0, A1))
+    assert (answer.accepted, answer.next_index) == (False, 2), "a pack that comes twice brings nothing"
+    answer = ask(lab, sync(2, 1, B1))
+    assert (answer.accepted, answer.next_index) == (True, 3)
+    assert lab.values(1) == ["a", "b"]
+
+
+def test_a_voter_takes_packs_of_a_leader_that_has_invited_it() -> None:
+    lab = Lab(3)
+    ask(lab, append(1, (0, 0), A1, commit=1))
+    ask(lab, Request(MessageType.JOIN_CLUSTER_REQUEST, 2, 1, 1, 0, 2, 2))
+    answer = ask(lab, sync(2, 1, B1))
+    assert (answer.accepted, answer.next_index) == (True, 3)
+    assert lab.values(1) == ["a", "b"]
+
+
+def test_a_newcomer_enters_a_term_once() -> None:
+    lab = Lab(3)
+    lab.founders = range(0)
+    lab.newcomer(1)
+    first = lab.step(1, inputs.Incoming("first", Request(MessageType.JOIN_CLUSTER_REQUEST, 2, 1, 7, 0, 2, 2)))
+    assert first.write is not None
+    assert first.write.hard_state == HardState(7, NOBODY)
+    again = lab.step(1, inputs.Incoming("again", Request(MessageType.JOIN_CLUSTER_REQUEST, 2, 1, 7, 0, 2, 2)))
+    assert again.write is None
+
+
+def test_a_pack_that_cannot_be_read_ends_the_connection() -> None:
+    lab = Lab(3)
+    lab.founders = range(0)
+    lab.newcomer(1)
+    ask(lab, Request(MessageType.JOIN_CLUSTER_REQUEST, 2, 1, 1, 0, 2, 2))
+    garbage = (Entry(1, ValueType.LOG_PACK, b"garbage"),)
+    lab.step(1, inputs.Incoming("bad", Request(MessageType.SYNC_LOG_REQUEST, 2, 1, 1, 0, 0, 0, garbage)))
+    assert lab.dropped == ["bad"]
+    assert "sent a LogPack that cannot be used" in lab.violations[0]
+
+
+def test_a_server_that_is_told_to_leave_answers() -> None:
+    lab = Lab(3)
+    ask(lab, append(1, (0, 0), A1))
+    answer = ask(lab, Request(MessageType.LEAVE_CLUSTER_REQUEST, 2, 1, 1, 0, 1, 1))
+    assert (answer.type, answer.accepted, answer.next_index) == (MessageType.LEAVE_CLUSTER_RESPONSE, True, 2)
+
+
+# Votes and time-outs -------------------------------------------------------------------------------------------------
+
+
+def test_a_granted_vote_begins_a_new_time_out() -> None:
+    lab = Lab(3)
+    lab.now += LAN.election_min - 0.01
+    assert ask(lab, vote_request(2, 1)).accepted
+    assert lab.wait(1) == pytest.approx(LAN.election_min)
+    assert lab.core(1).deadline == pytest.approx(lab.now + LAN.doubt), "and a pause for the questions"
+
+
+def test_a_granted_vote_ends_the_longer_time_outs_after_refusals() -> None:
+    lab = Lab(3)
+    lab.core(1)._timeout.refusals = 4
+    assert ask(lab, vote_request(2, 1)).accepted
+    assert lab.core(1)._timeout.refusals == 0
+    assert lab.wait(1) == pytest.approx(LAN.election_min)
+
+
+def test_only_a_members_older_log_ends_the_longer_time_outs() -> None:
+    lab = Lab(3)
+    ask(lab, append(1, (0, 0), A1))
+    lab.now += LAN.election_max
+    lab.core(1)._timeout.refusals = 4
+    assert not ask(lab, vote_request(7, 2)).accepted, "server 7 is no member"
+    assert lab.core(1)._timeout.refusals == 4
+    assert not ask(lab, vote_request(2, 3)).accepted
+    assert lab.core(1)._timeout.refusals == 0
+
+
+def test_forgiven_refusals_count_from_none_again() -> None:
+    lab = Lab(3)
+    timeout = lab.core(1)._timeout
+    timeout.refusals, timeout.at = 4, lab.now + 9 * LAN.election_max
+    timeout.forgive(lab.now)
+    assert timeout.refusals == 0
+    assert lab.wait(1) == pytest.approx(LAN.election_min)
+
+
+def test_a_leader_that_steps_down_leaves_two_time_outs_to_the_others() -> None:
+    lab = Lab(3, timing=I2P)
+    lab.elect(1)
+    lab.settle()
+    lab.step(1, inputs.StepDown())
+    assert lab.wait(1) == pytest.approx(I2P.election_min + 2 * I2P.election_max)
+
+
+def test_a_candidates_request_names_no_commit_index() -> None:
+    lab = Lab(3)
+    lab.elect(2)
+    lab.propose(2, "before", "x")
+    lab.settle()
+    lab.advance(2 * LAN.heartbeat)
+    assert lab.core(1).commit > 0
+    lab.crash(2)
+    lab.network.clear()
+    lab.timeout(1)
+    votes = [message.payload for message in lab.network if message.sender == 1]
+    core = lab.core(1)
+    last, last_term = core.log.last_index, core.log.last_term
+    expected = [Request(MessageType.REQUEST_VOTE_REQUEST, 1, peer, core.term, last_term, last, 0) for peer in (2, 3)]
+    assert [vote for vote in votes if isinstance(vote, Request) and vote.type is expected[0].type] == expected
+
+
+# The next message ----------------------------------------------------------------------------------------------------
+
+
+def test_a_leader_that_dropped_the_next_entry_sends_the_snapshot_at_once() -> None:
+    lab = Lab(3, flow=Flow(append_entries=1, in_flight=1))
+    lab.elect(1)
+    lab.settle()
+    lab.cuts.add((3, 1))
+    lab.propose(1, "many", *"abcdef")
+    while lab.network and lab.core(1).commit < lab.core(1).log.last_index:
+        message = lab.network.popleft()
+        if message.sender != 3:
+            lab.deliver(message)
+    lab.settle()
+    lab.snapshot(1)
+    lab.cuts.clear()
+    lab.step(1, inputs.Reachable(3))
+    kinds = {m.payload.type for m in lab.network if m.receiver == 3 and isinstance(m.payload, Request)}
+    assert MessageType.INSTALL_SNAPSHOT_REQUEST in kinds
+    lab.settle()
+    assert lab.core(3).log.last_index == lab.core(1).log.last_index
+
+
+def test_a_leader_that_drops_entries_on_their_way_sends_the_snapshot_after_the_answer() -> None:
+    lab = Lab(3, flow=Flow(append_entries=2, in_flight=2))
+    lab.elect(1)
+    lab.settle()
+    lab.advance(2 * LAN.heartbeat)
+    lab.propose(1, "many", *"abcdefgh")
+    held = [m for m in lab.network if m.receiver == 3]
+    while lab.network:
+        message = lab.network.popleft()
+        if message.receiver != 3:
+            lab.deliver(message)
+    assert lab.core(1).commit == lab.core(1).log.last_index
+    lab.snapshot(1)
+    first = held[0]
+    assert isinstance(first.payload, Request)
+    next_index = first.payload.last_log_index + len(first.payload.entries) + 1
+    answer = Response(MessageType.APPEND_ENTRIES_RESPONSE, 3, 1, 1, next_index, accepted=True)
+    lab.step(1, inputs.Answered(3, first.tag, answer))
+    (block,) = lab.network
+    assert isinstance(block.payload, Request)
+    assert block.payload.type is MessageType.INSTALL_SNAPSHOT_REQUEST
+    lab.network.clear()
+    late = Response(MessageType.APPEND_ENTRIES_RESPONSE, 3, 1, 1, next_index + 2, accepted=True)
+    lab.step(1, inputs.Answered(3, held[1].tag, late))
+    assert lab.core(1).match[3] == next_index - 1, "the answers before the snapshot count no more"
+
+
+def test_a_leader_sends_the_snapshot_at_once_when_the_follower_asks() -> None:
+    lab = Lab(3)
+    lab.elect(1)
+    lab.propose(1, "before", "x")
+    lab.settle()
+    lab.snapshot(1, keep=2)
+    lab.advance(LAN.heartbeat)
+    lab.network.clear()
+    lab.now = lab.core(1).deadline
+    lab.step(1, inputs.Tick())
+    beat = next(m for m in lab.network if m.receiver == 3)
+    lab.network.clear()
+    lab.step(1, inputs.Answered(3, beat.tag, Response(MessageType.APPEND_ENTRIES_RESPONSE, 3, 1, 1, 0, accepted=False)))
+    (message,) = lab.network
+    assert isinstance(message.payload, Request)
+    assert message.payload.type is MessageType.INSTALL_SNAPSHOT_REQUEST
+
+
+def test_reads_of_a_lone_server_are_served_when_its_entry_is_stored() -> None:
+    lab = Lab(1)
+    lab.servers[1].slow_disk = True
+    lab.timeout(1)
+    lab.sync(1)
+    assert lab.core(1).is_leader
+    lab.step(1, inputs.Read("read"))
+    assert "read" not in lab.reads
+    lab.sync(1)
+    assert lab.reads["read"] == 1
+
+
+def test_a_snapshot_older_than_the_log_is_not_kept() -> None:
+    lab = Lab(1)
+    lab.elect(1)
+    lab.propose(1, "entries", *"abcdef")
+    lab.settle()
+    lab.snapshot(1, 5, keep=3)
+    kept = lab.core(1).snapshot
+    for index in (3, 5):
+        effects = lab.step(1, inputs.Snapshotted(index, b"state", 0))
+        assert effects.write is None
+        assert lab.core(1).snapshot is kept
+    lab.crash(1)
+    lab.servers[1].disk.damage_snapshot()
+    lab.restart(1)
+    assert lab.core(1).snapshot is None
+    assert lab.step(1, inputs.Snapshotted(1, b"state", 0)).write is None, "the log has dropped that entry"
+
+
+def test_an_installed_snapshot_replaces_the_voters() -> None:
+    lab = Lab(3)
+    lab.elect(1)
+    lab.settle()
+    lab.isolate(3)
+    lab.propose(1, "many", *"abcdef")
+    lab.settle()
+    lab.newcomer(4)
+    lab.change(1, "add", add=4)
+    lab.settle()
+    lab.advance(4 * LAN.heartbeat)
+    assert lab.core(1).is_leader
+    lab.snapshot(1)
+    lab.heal()
+    lab.step(1, inputs.Reachable(3))
+    lab.settle()
+    assert lab.core(3).snapshot is not None
+    assert [server.id for server in lab.core(3).configuration.servers] == [1, 2, 3, 4]
+    mark = configuration([1, 2, 3])
+    assert lab.core(3).configuration != mark
+
+
+def test_a_follower_tells_nobody_when_no_leader_is_known() -> None:
+    lab = Lab(3)
+    lab.step(1, inputs.Propose([inputs.Proposal("question", [])]))
+    assert (lab.replies["question"].destination, lab.replies["question"].next_index) == (NOBODY, 0)
