@@ -67,3 +67,15 @@ def test_a_newcomer_that_took_too_long_gets_the_next_pack() -> None:
     reply(lab, end + 1)
     assert members(lab) == [1]
     assert len(pack(sent(lab, MessageType.SYNC_LOG_REQUEST)).entries) == 20
+
+
+def test_a_newcomer_that_is_fast_at_last_becomes_a_voter() -> None:
+    lab = invited(entries=20, append_entries=100)
+    for number in range(MAX_ROUNDS):
+        sent(lab, MessageType.SYNC_LOG_REQUEST)
+        end = lab.core(1).commit
+        lab.propose(1, f"more {number}", *(str(number) for number in range(20)))
+        lab.now += LAN.election_max + 0.001 if number < MAX_ROUNDS - 1 else LAN.election_max
+        assert members(lab) == [1]
+        reply(lab, end + 1)
+    assert members(lab) == [1, NEW]
