@@ -79,3 +79,13 @@ def test_a_newcomer_that_is_fast_at_last_becomes_a_voter() -> None:
         assert members(lab) == [1]
         reply(lab, end + 1)
     assert members(lab) == [1, NEW]
+
+
+def test_a_newcomer_that_refuses_the_first_pack_is_not_asked_at_once_again() -> None:
+    lab = invited(append_entries=6)
+    sent(lab, MessageType.SYNC_LOG_REQUEST)
+    reply(lab, 1, accepted=False)
+    assert not [message for message in lab.network if message.receiver == NEW]
+    lab.now += LAN.heartbeat
+    lab.step(1, inputs.Tick())
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)

@@ -251,3 +251,27 @@ def test_a_cut_takes_the_copy_that_counted() -> None:
     stored(log, disk, 1, 5)
     log.replace_from(4, [application("new", 2)])
     assert log.stored == 3
+
+
+def test_a_cut_after_a_term_of_one_entry_keeps_that_term() -> None:
+    log = Log(Disk())
+    log.replace_from(1, [application("x", term) for term in (1, 2, 3)])
+    log.replace_from(3, [application("x", 4)])
+    assert [log.term(index) for index in range(1, 4)] == [1, 2, 4]
+
+
+def test_a_write_counts_up_to_the_entry_that_a_later_one_overwrites() -> None:
+    log = Log(Disk())
+    entries = [application("x", 1)] * 5
+    log.replace_from(1, entries)
+    log.write_issued(Write(None, 1, tuple(entries), number=1))
+    log.replace_from(4, [application("y", 2)])
+    log.write_stored(1)
+    assert log.stored == 3
+
+
+def test_entries_that_a_snapshot_covers_count_as_stored() -> None:
+    log = Log(Disk())
+    log.replace_from(1, [application("x", 1)] * 5)
+    log.drop(2)
+    assert log.stored == 2

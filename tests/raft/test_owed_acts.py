@@ -3,7 +3,9 @@
 import pytest
 
 from gf_i2p.raft import inputs
+from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.effects import HardState
+from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.settings import I2P, LAN, Flow
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import LogPack
@@ -40,7 +42,9 @@ def test_a_newcomer_takes_packs_in_order_and_each_once() -> None:
     invitation = Request(MessageType.JOIN_CLUSTER_REQUEST, 2, 1, 1, 0, 2, 2)
     answer = ask(lab, invitation)
     assert (answer.type, answer.accepted, answer.next_index) == (MessageType.JOIN_CLUSTER_RESPONSE, True, 1)
-    assert (ask(lab, sync(2, 1, B1)).accepted, ask(lab, sync(2, 1, B1)).next_index) == (False, 1)
+    for hole in (1, 2, 3):
+        answer = ask(lab, sync(2, hole, B1))
+        assert (answer.accepted, answer.next_index) == (False, 1)
     answer = ask(lab, sync(2, 0, A1))
     assert (answer.accepted, answer.next_index) == (True, 2)
     answer = ask(lab, sync(2, 0, A1))
@@ -276,3 +280,108 @@ def test_a_follower_tells_nobody_when_no_leader_is_known() -> None:
     lab = Lab(3)
     lab.step(1, inputs.Propose([inputs.Proposal("question", [])]))
     assert (lab.replies["question"].destination, lab.replies["question"].next_index) == (NOBODY, 0)
+
+
+@pytest.mark.parametrize("has_snapshot", [True, False])
+def test_a_follower_whose_next_entry_is_the_last_dropped_one_gets_a_snapshot_or_nothing(has_snapshot: bool) -> None:
+    lab = Lab(3)
+    lab.elect(1)
+    lab.propose(1, "before", *"abc")
+    lab.settle()
+    lab.snapshot(1)
+    base = lab.core(1).log.base
+    assert base == 4
+    role = lab.core(1)._role
+    assert isinstance(role, Leader)
+    role.progress[3].back_to_probing(0)
+    role.progress[3].next, role.progress[3].match = base, 0
+    if not has_snapshot:
+        lab.core(1)._state.snapshot = None
+    lab.now = lab.core(1).deadline
+    effects = lab.step(1, inputs.Tick())
+    kinds = [send.request.type for send in effects.sends if send.peer == 3]
+    assert kinds == ([MessageType.INSTALL_SNAPSHOT_REQUEST] if has_snapshot else [])
+    assert effects.snapshot_wanted != has_snapshot
+
+
+def test_a_follower_that_lost_its_first_entry_is_reported() -> None:
+    lab = Lab(3)
+    lab.elect(1)
+    lab.settle()
+    assert lab.core(1).match[2] == 1
+    lab.advance(LAN.heartbeat / 2)
+    lab.now = lab.core(1).deadline
+    lab.step(1, inputs.Tick())
+    beat = next(m for m in lab.network if m.receiver == 2)
+    refusal = Response(MessageType.APPEND_ENTRIES_RESPONSE, 2, 1, 1, 1, accepted=False)
+    lab.step(1, inputs.Answered(2, beat.tag, refusal))
+    assert "server 2 has lost acknowledged entries up to 1" in lab.violations[0]
+
+
+def test_a_candidates_own_vote_counts_when_that_vote_is_stored_and_not_before() -> None:
+    lab = Lab(3)
+    lab.servers[1].slow_disk = True
+    lab.step(1, inputs.Incoming("entries", append(1, (0, 0), A1)))  # the first write
+    lab.now += 2 * LAN.election_max
+    lab.timeout(1)
+    assert lab.core(1).role == "candidate"
+    lab.sync(1, writes=1)
+    role = lab.core(1)._role
+    assert isinstance(role, Candidate)
+    role.answered(2, Response(MessageType.REQUEST_VOTE_RESPONSE, 2, 1, lab.core(1).term, 0, accepted=True))
+    assert not role.won
+    lab.sync(1)
+    assert lab.core(1).is_leader
+
+
+def test_a_snapshot_that_ends_where_the_log_begins_replaces_a_damaged_one() -> None:
+    lab = Lab(1)
+    lab.elect(1)
+    lab.propose(1, "entries", *"abcdef")
+    lab.settle()
+    lab.snapshot(1, 5)
+    lab.crash(1)
+    lab.servers[1].disk.damage_snapshot()
+    lab.restart(1)
+    write = lab.step(1, inputs.Snapshotted(5, b"state at 5", 0)).write
+    assert write is not None
+    assert write.snapshot is not None
+    assert write.snapshot.index == 5
+
+
+def test_a_server_without_its_state_still_says_why_it_cannot_follow() -> None:
+    lab = Lab(3)
+    lab.elect(2)
+    lab.propose(2, "entries", *"abc")
+    lab.settle()
+    lab.advance(2 * LAN.heartbeat)
+    lab.snapshot(1)
+    lab.crash(1)
+    lab.servers[1].disk.damage_snapshot()
+    lab.restart(1)
+    lab.core(1)._follower.obstacle = "entries over a limit"
+    term = lab.core(2).term
+    assert not ask(lab, append(term, (4, term), commit=4)).accepted
+    assert lab.core(1).cannot_follow == "entries over a limit"
+
+
+def test_no_heartbeat_continues_from_an_entry_that_was_dropped() -> None:
+    lab = Lab(3, flow=Flow(append_entries=2, in_flight=3))
+    lab.elect(1)
+    lab.settle()
+    lab.advance(2 * LAN.heartbeat)
+    lab.propose(1, "many", *"abcdefgh")
+    while lab.network:
+        message = lab.network.popleft()
+        if message.receiver != 3:
+            lab.deliver(message)
+    role = lab.core(1)._role
+    assert isinstance(role, Leader)
+    progress = role.progress[3]
+    progress.flights.popitem()
+    assert progress.next == 8
+    assert not progress.probing
+    lab.snapshot(1, 8)
+    lab.now += LAN.heartbeat
+    effects = lab.step(1, inputs.Tick())
+    assert not [send for send in effects.sends if send.peer == 3], "the answers on their way come first"
