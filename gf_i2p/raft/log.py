@@ -109,7 +109,7 @@ class Log:
         self.last_index = index - 1
 
     def _cut(self, first: int) -> None:
-        """Remove the entries from `first` on."""
+        """Remove the entries from `first` on. The caller then sets `last_index`."""
         runs = bisect_right(self._run_starts, first - 1)
         del self._run_starts[runs:]
         del self._run_terms[runs:]
@@ -117,7 +117,6 @@ class Log:
         self._cache_size -= sum(map(size_of, self._cache[keep:]))
         del self._cache[keep:]
         self._cache_first = min(self._cache_first, first)
-        self.last_index = first - 1
         self.stored = min(self.stored, first - 1)
         # The next write will overwrite whatever a pending write stores from `first` on.
         self._writes_pending = deque((number, min(last, first - 1)) for number, last in self._writes_pending)

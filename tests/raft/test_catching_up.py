@@ -89,3 +89,20 @@ def test_a_newcomer_that_refuses_the_first_pack_is_not_asked_at_once_again() -> 
     lab.now += LAN.heartbeat
     lab.step(1, inputs.Tick())
     sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+
+
+def test_the_first_entry_alone_may_be_all_that_was_committed() -> None:
+    lab = invited(entries=0)
+    sent(lab, MessageType.SYNC_LOG_REQUEST)
+    lab.propose(1, "since then", *(str(number) for number in range(20)))
+    reply(lab, 2)
+    assert members(lab) == [1, NEW]
+
+
+def test_without_a_snapshot_to_send_the_leader_asks_for_one() -> None:
+    lab = led(entries=20)
+    lab.snapshot(1, 10)
+    lab.core(1)._state.snapshot = None
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    reply(lab, 1)
+    assert lab.wanted == [1]

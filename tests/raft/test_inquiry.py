@@ -133,6 +133,29 @@ def test_a_question_is_asked_again_after_twice_the_longest_time_out_and_not_befo
     assert asks._flights[2][1] == 2 * I2P.election_max
 
 
+def test_questions_come_at_an_eighth_of_the_time_out_and_no_faster_than_heartbeats() -> None:
+    for timing, pause in ((Timing(0.1, 4.0, 8.0), 0.5), (Timing(0.6, 4.0, 8.0), 0.6)):
+        assert inquiry(timing=timing).next_at == pause
+
+
+def test_a_new_connection_to_a_peer_voids_the_question() -> None:
+    asks = inquiry()
+    first = asks._flights[2]
+    asks.forget_flight(2)
+    asks.ask(0.1)
+    assert asks._flights[2] != first
+    assert not asks.answered(2, first[0], Response(MessageType.APPEND_ENTRIES_RESPONSE, 2, 3, 1, 0, accepted=False))
+
+
+def test_an_answer_that_nobody_asked_for_says_nothing() -> None:
+    asks = inquiry()
+    asks.forget_flight(2)
+    for tag in range(1, 6):
+        response = Response(MessageType.APPEND_ENTRIES_RESPONSE, 2, NOBODY, 1, 0, accepted=False)
+        assert not asks.answered(2, tag, response)
+    assert not asks.agreed(0.0)
+
+
 def test_an_agreement_is_renewed_after_half_the_shortest_time_out() -> None:
     asks = inquiry()
     answer(asks, 2)

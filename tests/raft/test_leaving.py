@@ -57,7 +57,7 @@ def test_a_server_that_never_confirms_is_forgotten_after_a_while() -> None:
     lab.isolate(3)
     lab.settle()
     assert members(lab) == [1, 2]
-    assert 3 in lab.core(1).contacts
+    assert lab.core(1).contacts[3] == "tcp://localhost:9003"
     removed = lab.now
     end = removed + JOIN_PATIENCE * LAN.election_max
     while lab.now < end:

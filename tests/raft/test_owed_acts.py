@@ -385,3 +385,97 @@ def test_no_heartbeat_continues_from_an_entry_that_was_dropped() -> None:
     lab.now += LAN.heartbeat
     effects = lab.step(1, inputs.Tick())
     assert not [send for send in effects.sends if send.peer == 3], "the answers on their way come first"
+
+
+def test_new_entries_do_not_continue_from_an_entry_that_was_dropped() -> None:
+    lab = Lab(3, flow=Flow(append_entries=2, in_flight=3))
+    lab.elect(1)
+    lab.settle()
+    lab.advance(2 * LAN.heartbeat)
+    lab.propose(1, "many", *"abcdefgh")
+    while lab.network:
+        message = lab.network.popleft()
+        if message.receiver != 3:
+            lab.deliver(message)
+    role = lab.core(1)._role
+    assert isinstance(role, Leader)
+    lab.snapshot(1, role.progress[3].next)
+    effects = lab.step(1, inputs.Propose([inputs.Proposal("more", [application("x")])]))
+    (send,) = [send for send in effects.sends if send.peer == 3]
+    assert send.request.type is MessageType.INSTALL_SNAPSHOT_REQUEST
+
+
+def test_after_the_last_block_the_entries_behind_the_snapshot_follow_at_once() -> None:
+    lab = Lab(3)
+    lab.elect(1)
+    lab.settle()
+    lab.isolate(3)
+    lab.propose(1, "many", *"abcdef")
+    lab.settle()
+    lab.snapshot(1, 5)
+    lab.heal()
+    lab.step(1, inputs.Reachable(3))
+    lab.now = max(lab.now, lab.core(1).deadline)
+    lab.step(1, inputs.Tick())
+    while not (block := next((m for m in lab.network if m.sender == 1 and _installs(m.payload)), None)):
+        lab.deliver(lab.network.popleft())
+    lab.network.clear()
+    done = Response(MessageType.INSTALL_SNAPSHOT_RESPONSE, 3, 1, lab.core(1).term, 1 << 20, accepted=True)
+    effects = lab.step(1, inputs.Answered(3, block.tag, done))
+    (send,) = effects.sends
+    assert (send.peer, send.request.last_log_index, len(send.request.entries)) == (3, 5, 2)
+
+
+def _installs(payload: Request | Response) -> bool:
+    return payload.type is MessageType.INSTALL_SNAPSHOT_REQUEST
+
+
+def test_each_of_several_callers_of_one_step_gets_an_answer() -> None:
+    lab = Lab(1, flow=Flow(queue_entries=2))
+    lab.elect(1)
+    lab.servers[1].slow_disk = True
+    question = inputs.Proposal("question", [])
+    fits = inputs.Proposal("fits", [application("a"), application("b")])
+    too_many = inputs.Proposal("too many", [application("c")])
+    late = inputs.Proposal("late question", [])
+    lab.step(1, inputs.Propose([question, fits, too_many, late]))
+    assert [lab.replies[each].accepted for each in ("question", "too many", "late question")] == [True, False, True]
+    lab.sync(1)
+    assert lab.replies["fits"].accepted
+
+
+def test_the_first_snapshot_may_end_at_the_first_entry() -> None:
+    lab = Lab(1)
+    lab.elect(1)
+    lab.snapshot(1, 1)
+    assert lab.core(1).snapshot is not None
+
+
+def test_a_drop_forgets_the_configurations_before() -> None:
+    lab = Lab(2)
+    lab.elect(1)
+    lab.settle()
+    lab.change(1, "remove", remove=2)
+    lab.settle()
+    lab.advance(LAN.election_max)
+    configurations = lab.core(1)._state.configurations
+    assert configurations.ever_has(2)
+    lab.snapshot(1)
+    assert not configurations.ever_has(2)
+
+
+def test_a_leaders_message_ends_what_a_vote_request_has_begun() -> None:
+    lab = Lab(3)
+    ask(lab, append(1, (0, 0), A1))
+    lab.now += LAN.election_max
+    assert not ask(lab, vote_request(3, 2)).accepted
+    assert lab.core(1)._older_log_asked
+    ask(lab, append(2, (1, 1)))
+    assert not lab.core(1)._older_log_asked
+
+
+def test_a_won_election_ends_all_counts_of_failed_ones() -> None:
+    lab = Lab(3)
+    lab.core(1)._timeout.refusals = lab.core(1)._timeout.unheard = 3
+    lab.elect(1)
+    assert (lab.core(1)._timeout.refusals, lab.core(1)._timeout.unheard) == (0, 0)

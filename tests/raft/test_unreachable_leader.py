@@ -126,3 +126,19 @@ def test_nobody_else_is_concerned(role: str) -> None:
     before = (lab.core(server).role, lab.core(server).deadline)
     lab.step(server, inputs.Unreachable(peer))
     assert (lab.core(server).role, lab.core(server).deadline) == before
+
+
+def test_without_doubt_a_new_connection_changes_no_wait() -> None:
+    lab = led_by_1()
+    lab.core(2)._timeout._uniform = lambda _, high: high
+    before = wait(lab, 2)
+    lab.step(2, inputs.Reachable(1))
+    assert wait(lab, 2) == before
+
+
+def test_a_new_connection_to_another_server_ends_no_doubt() -> None:
+    lab = led_by_1()
+    lab.step(2, inputs.Unreachable(1))
+    before = wait(lab, 2)
+    lab.step(2, inputs.Reachable(3))
+    assert wait(lab, 2) == before
