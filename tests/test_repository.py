@@ -18,7 +18,7 @@ FORBIDDEN = {
     "a path of a developer's machine": r"(?<![\w.])/(?:home|Users|root|work)/",
     "a registry's host name": r"\b(?:pypi|pythonhosted|npmjs|golang|maven\.apache|crates|docker|ghcr)\.(?:org|io)\b",
     "an option that names a registry": r"--(?:extra-)?index-url|--find[-]links",
-    "a chapter of a file that is gone": r"\bDESIGN[ ]\d",
+    "a chapter of a file that is not here": r"\bDESIGN[ ]\d|\bjraft[-]facts",
     "an unfinished thought": r"\b(?:TO[D]O|FIX[M]E|XX[X])\b",
 }
 

@@ -26,7 +26,7 @@ def examples(everything: int) -> int:
 
 
 def mostly_slow(values: Iterable[Any], *quick: Any) -> list[Any]:
-    """Return the values of a parameter. Those that are not `quick` are left to `make test-all`."""
+    """Return the values of a parameter. The values outside `quick` are left to `make test-all`."""
     return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 

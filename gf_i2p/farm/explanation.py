@@ -86,29 +86,27 @@ def lines(state: FarmState) -> list[str]:
 
 def why_publisher(state: FarmState) -> str:
     """Return why the publisher was chosen, or why no server was chosen, as a clause."""
-    publisher, standings = state.publisher, state.standings()
+    publisher, merits = state.publisher, state.merits()
     if publisher is None:
         return _why_nobody(state)
-    standing = standings.get(publisher)
-    if standing is None:
+    merit = merits.get(publisher)
+    if merit is None:
         return "it was chosen"
-    others = {server: each for server, each in standings.items() if server != publisher}
+    others = {server: each for server, each in merits.items() if server != publisher}
     if not others:
-        return "it is the only server that can" + (", although it is drained" if standing.drained else "")
-    if not standing.not_moved and not standing.drained:
+        return "it is the only server that can" + (", although it is drained" if merit.drained else "")
+    if merit.moved_here and not merit.drained:
         return "an administrator has moved publishing to it"
-    equals = {server: each for server, each in others.items() if each.rank == standing.rank}
+    equals = {server: each for server, each in others.items() if each.rank == merit.rank}
     if not equals:
-        return (
-            "no other able server is set to publish (on)" if not standing.not_on else "the others are drained, or wait"
-        )
+        return "no other able server is set to publish (on)" if merit.is_on else "the others are drained, or wait"
     best = min(equals, key=lambda server: (-equals[server].score, server))
     best_score = equals[best].score
-    if standing.score > best_score:
-        return f"its score of {standing.score} is the best; server {best} has {best_score}"
-    if standing.score < best_score:
+    if merit.score > best_score:
+        return f"its score of {merit.score} is the best; server {best} has {best_score}"
+    if merit.score < best_score:
         parameters = state.parameters
-        lead = best_score - standing.score
+        lead = best_score - merit.score
         if lead <= parameters.margin:
             count = f"more than {parameters.margin} count"
             return f"it publishes already, and server {best} is better by {lead} points: {count}"

@@ -14,7 +14,7 @@ from gf_i2p.farm.admin_entries import AdminEntry, Administration
 from gf_i2p.farm.choice import candidates, tree
 from gf_i2p.farm.choice.candidates import Accusation, Setting
 from gf_i2p.farm.choice.listed_leaves import LeafInputs, Listing, why_not_listed
-from gf_i2p.farm.choice.publisher import Branch, Choice, Election, SetEntry, Standing, why_not
+from gf_i2p.farm.choice.publisher import Branch, Choice, Election, Merit, SetEntry, why_not
 from gf_i2p.farm.choice.score import MOST, Score, found_points, own_score, reached_points, total
 from gf_i2p.farm.farm_time import FarmClock
 from gf_i2p.farm.parameters import Parameters
@@ -212,9 +212,9 @@ class FarmState:
             points, most = points + meta, most + MOST["meta"]
         return total(points, most)
 
-    def standings(self) -> dict[int, Standing]:
-        """Return the standing of each server that can publish, by server id."""
-        standings = {}
+    def merits(self) -> dict[int, Merit]:
+        """Return the merit of each server that can publish, by server id."""
+        merits = {}
         drained, moved_to = self.administration.drained, self.administration.moved_to
         publisher = self.election.publisher
         now, passed_ms, parameters, common = (
@@ -238,13 +238,13 @@ class FarmState:
             )
             if is_able or self.objection(server) is None:
                 meta = self.records[server].meta
-                standings[server] = Standing(
+                merits[server] = Merit(
                     server in drained,
-                    server != moved_to,
-                    meta is None or meta.publish_config != "on",
+                    server == moved_to,
+                    meta is not None and meta.publish_config == "on",
                     self._total(server, judgement),
                 )
-        return standings
+        return merits
 
     # Input -----------------------------------------------------------------------------------------------------------
 
@@ -356,7 +356,7 @@ class FarmState:
         old_master = self.common_setting.master
         if self._settings != self._counted_settings:
             self.common_setting, self._counted_settings = Setting.most_frequent(self._settings), dict(self._settings)
-        self.election.elect(self.standings(), self.clock.passed_ms, self.parameters, by_administrator=by_administrator)
+        self.election.elect(self.merits(), self.clock.passed_ms, self.parameters, by_administrator=by_administrator)
         if self.common_setting.master != old_master:
             self.listing.choose(self.leaf_inputs())
 
@@ -395,14 +395,14 @@ class FarmState:
     # The choice ------------------------------------------------------------------------------------------------------
 
     def _make_choice(self) -> Choice:
-        publisher, standings = self.publisher, self.standings()
+        publisher, merits = self.publisher, self.merits()
         reasons: dict[int, str] = {}
         for server in sorted(self.servers):
             if server == publisher:
                 continue
             reason = self.objection(server)
-            if reason is None and publisher in standings:  # another version's snapshot may name an unable one
-                reason = why_not(server, standings[server], publisher, standings[publisher])
+            if reason is None and publisher in merits:  # another version's snapshot may name an unable one
+                reason = why_not(server, merits[server], publisher, merits[publisher])
             reasons[server] = reason or "it was not chosen"
         entries, branches = self.entries()
         scores = {server: score for server in sorted(self.servers) if (score := self.score(server)) is not None}

@@ -38,7 +38,7 @@ class Snapshot:
     configuration: Configuration
     """The Configuration in force at `index`."""
     data: bytes
-    """State of the state machine after entry `index`: opaque bytes, not empty (jraft-facts, "InstallSnapshot")."""
+    """State of the state machine after entry `index`: opaque bytes, not empty (docs/design/jraft.md)."""
 
 
 CheckSnapshot = Callable[[bytes], str | None]

@@ -1,4 +1,4 @@
-"""The follower role: how a server handles a leader's requests (Raft 5.3, 7; jraft-facts, "Join").
+"""The follower role: how a server handles a leader's requests (Raft 5.3, 7; docs/design/jraft.md).
 
 Before a call, `Core` has checked that the sender leads the present term.
 """
@@ -155,7 +155,7 @@ class Follower:
             next_index = log.back_off(previous, request.last_log_term)
             # Never ask for entry 1: a JRaft leader that has dropped entry 1 would not speak to this server again. Asked
             # for entry 2, such a leader sends its snapshot. A leader that has entry 1 then steps back by itself
-            # (jraft-facts 11).
+            # (docs/design/jraft.md).
             state.promise(token, request, accepted=False, next_index=max(next_index, state.commit + 1, 2))
             return False
         overlap = log.request_overlap(request)

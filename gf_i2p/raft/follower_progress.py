@@ -76,7 +76,7 @@ class FollowerProgress:
         """Probe again from `next` on, after requests or answers were lost. A refusal moves `next` back.
 
         The probe does not start at `match`: a JRaft follower may have dropped the log beyond `match` meanwhile, and
-        then closes the connection at every request that continues from `match` (jraft-facts 12).
+        then closes the connection at every request that continues from `match` (docs/design/jraft.md).
         """
         self.back_to_probing(self.next)
 

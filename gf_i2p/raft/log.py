@@ -177,7 +177,7 @@ class Log:
         self._cache_first += count
 
     def matches(self, index: int, term: int) -> bool:
-        """Return whether this log has an entry with this index and term. Index 0 always matches (jraft-facts 12).
+        """Return whether this log has an entry with this index and term. Index 0 always matches (docs/design/jraft.md).
 
         Dropped entries match, too: they were committed, so every server has the same ones.
         """

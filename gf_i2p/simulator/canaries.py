@@ -5,9 +5,9 @@ from itertools import chain
 from typing import Final
 
 from gf_i2p.simulator.canary import Canary
+from gf_i2p.simulator.cluster.canaries.evidence import evidence_canaries
 from gf_i2p.simulator.cluster.canaries.harm import core_canaries
-from gf_i2p.simulator.cluster.canaries.hearing import hearing_canaries
-from gf_i2p.simulator.cluster.canaries.slowness import slow_canaries
+from gf_i2p.simulator.cluster.canaries.promptness import promptness_canaries
 from gf_i2p.simulator.life.canaries import farm_canaries
 
 
@@ -20,4 +20,4 @@ def by_name(canaries: Iterable[Canary]) -> Mapping[str, Canary]:
     return registry
 
 
-CANARIES: Final = by_name(chain(core_canaries(), hearing_canaries(), slow_canaries(), farm_canaries()))
+CANARIES: Final = by_name(chain(core_canaries(), evidence_canaries(), promptness_canaries(), farm_canaries()))

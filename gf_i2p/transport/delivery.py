@@ -1,4 +1,8 @@
-"""Delivery of one request to the leader: asks server after server, and goes to the leader that a server names."""
+"""Delivery of one request to the leader: asks server after server, and goes to the leader that a server names.
+
+The two errors here are about requests of any kind. For posts, the callers turn the errors into `NotCommittedError` and
+`OutcomeUnknownError`, whose words say what has become of the entries and what to do next.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,7 @@
 """The server's side of upgraded connections: takes requests, and sends responses in the order of the requests.
 
-JRaft's rule (jraft-facts 1): on one connection, responses follow the order of the requests. The handler may complete
-requests in any order; a response waits here until the earlier responses are sent.
+JRaft's rule: on one connection, responses follow the order of the requests (docs/design/jraft.md). The handler may
+complete requests in any order; a response waits here until the earlier responses are sent.
 
 Memory per connection is bounded. The server does not read a connection with `max_in_flight` unanswered requests, or
 with a peer that does not take the responses. Requests beyond the limit that came in the same piece of data wait,

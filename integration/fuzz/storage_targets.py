@@ -68,7 +68,7 @@ def _values() -> Iterator[bytes]:
 
 
 def _value(data: bytes) -> None:
-    """Whatever a client posts, the line can be read, and has the same value."""
+    """The line of any value that a client posts can be read, and has the same value."""
     line = record_line(7, 3, 5, data)
     assert len(line) <= MAX_LINE_BYTES
     assert line.count(b"\n") == 1

@@ -1,4 +1,4 @@
 """Scenarios on real routers, in pytest.
 
-To run the scenarios: `python -m integration.testnet run -- python -m pytest integration/scenarios`.
+`make scenarios` runs them, on a private network.
 """

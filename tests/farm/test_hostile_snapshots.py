@@ -140,7 +140,7 @@ def test_a_publisher_that_cannot_publish_is_read_and_replaced_at_the_next_record
         state = FarmState.decode("farm", json.dumps(snapshot).encode())
         assert state.choice.publisher == publisher
         state.apply(record(1, leaf(1)).encode(), 1000)
-        assert state.choice.publisher in {None, *state.standings()}
+        assert state.choice.publisher in {None, *state.merits()}
 
 
 def test_other_errors_than_expected_are_refusals_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def test_what_is_chosen_can_be_published(seed: int) -> None:
         if choice.publisher is not None:
             assert state.objection(choice.publisher) is None
         assert set(choice.why_not) == set(state.servers) - {choice.publisher}
-        assert (choice.publisher is None) == (not state.standings())
+        assert (choice.publisher is None) == (not state.merits())
         assert (choice.mode == "off") == (choice.publisher is None)
         assert len(choice.entries) + len(choice.branches) <= most
         assert all(1 <= len(branch.entries) <= most for branch in choice.branches)

@@ -66,7 +66,7 @@ def test_the_invitation_has_the_present_servers_and_the_fields_that_jraft_sends(
 
 
 def test_packs_go_on_where_the_newcomer_says_with_the_offsets_of_its_own_log() -> None:
-    """A JRaft server takes over the offsets, and may take less than the leader sent (jraft-facts 8, "Join")."""
+    """A JRaft server takes over the offsets, and may take less than the leader sent (docs/design/jraft.md)."""
     lab = led(append_entries=6)
     sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
     reply(lab, 1)
@@ -147,7 +147,7 @@ def pack_end(request: Request) -> int:
 
 
 def test_a_newcomer_is_packed_the_first_entry_at_least() -> None:
-    """A JRaft server has elected itself before the invitation, and holds a first entry (jraft-facts, "Join").
+    """A JRaft server has elected itself before the invitation, and holds a first entry (docs/design/jraft.md).
 
     If the entry's term happens to be the leader's, AppendEntries would keep the entry; only a pack replaces it.
     """
@@ -315,7 +315,7 @@ def append(lab: Lab, previous: int, term: int = 1) -> Response:
 
 @pytest.mark.parametrize("previous", [1, 2, 40])
 def test_a_refusal_never_asks_for_the_first_entry(previous: int) -> None:
-    """A JRaft leader that has dropped the log's beginning fails for good when sent back there (jraft-facts 11)."""
+    """A JRaft leader that has dropped the log's beginning fails for good when sent back there."""
     answer = append(Lab(2), previous)
     assert (answer.accepted, answer.next_index) == (False, 2)
 

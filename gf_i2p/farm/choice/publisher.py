@@ -73,21 +73,22 @@ class Choice:
         return tuple(entry.hash for entry in self.listed)
 
 
-class Standing(NamedTuple):
-    """Standing of a server that can publish: the rank, of which False is better in each field, and then the score."""
+class Merit(NamedTuple):
+    """The merit of a server that can publish: an administrator's decisions, then the server's setting and score."""
 
     drained: bool
-    not_moved: bool
-    """False for the server that an administrator moved publishing to; True for the others."""
-    not_on: bool
-    """Whether the server's publishConfig is "auto"."""
+    """Whether an administrator wants other servers to publish, if any can."""
+    moved_here: bool
+    """Whether an administrator has moved publishing to this server."""
+    is_on: bool
+    """Whether the server's publishConfig is "on", and not "auto"."""
     score: int
     """0 to 1000; more is better."""
 
     @property
     def rank(self) -> tuple[bool, bool, bool]:
         """The criteria that come before the score. The smaller tuple is better."""
-        return self.drained, self.not_moved, self.not_on
+        return self.drained, not self.moved_here, not self.is_on
 
 
 @dataclass(slots=True)
@@ -104,7 +105,7 @@ class Election:
     """The servers that can publish: by id, the time since which the server can publish without a break."""
 
     def elect(
-        self, standings: Mapping[int, Standing], now_ms: int, parameters: Parameters, *, by_administrator: bool = False
+        self, merits: Mapping[int, Merit], now_ms: int, parameters: Parameters, *, by_administrator: bool = False
     ) -> None:
         """Elect the publisher anew, or keep the present publisher.
 
@@ -116,33 +117,31 @@ class Election:
           `fresh_ms` without a break, and the publisher has published for `hold_ms`.
 
         Args:
-            standings: the standing of each server that can publish, by id.
+            merits: the merit of each server that can publish, by id.
             now_ms: the farm's stopwatch.
             parameters: the farm's parameters.
             by_administrator: whether an administrator's entry may just have changed a rank.
         """
-        if self.able.keys() != standings.keys():
-            self.able = {server: self.able.get(server, now_ms) for server in sorted(standings)}
-        if self.publisher is None or self.publisher not in standings:
-            best = min(standings, key=lambda server: _preference(server, standings[server]), default=None)
+        if self.able.keys() != merits.keys():
+            self.able = {server: self.able.get(server, now_ms) for server in sorted(merits)}
+        if self.publisher is None or self.publisher not in merits:
+            best = min(merits, key=lambda server: _preference(server, merits[server]), default=None)
             self._appoint(best, now_ms)
             return
-        incumbent, top_score = standings[self.publisher], standings[self.publisher].score
+        incumbent, top_score = merits[self.publisher], merits[self.publisher].score
         rank, strongest = incumbent.rank, self.publisher
         rivals: list[int] = []
-        for server, standing in standings.items():
+        for server, merit in merits.items():
             if server == self.publisher:
                 continue
-            server_rank = standing.rank
+            server_rank = merit.rank
             if server_rank < rank:
                 if by_administrator or now_ms - self.able[server] >= parameters.fresh_ms:
                     rivals.append(server)
-            elif server_rank == rank and (
-                standing.score > top_score or (standing.score == top_score and server < strongest)
-            ):
-                strongest, top_score = server, standing.score
+            elif server_rank == rank and (merit.score > top_score or (merit.score == top_score and server < strongest)):
+                strongest, top_score = server, merit.score
         if rivals:
-            self._appoint(min(rivals, key=lambda server: _preference(server, standings[server])), now_ms)
+            self._appoint(min(rivals, key=lambda server: _preference(server, merits[server])), now_ms)
             return
         if top_score - incumbent.score <= parameters.margin:
             self.beaten_ms = None
@@ -178,24 +177,24 @@ class Election:
         self.publisher, self.since_ms, self.beaten_ms = server, now_ms, None
 
 
-def _preference(server: int, standing: Standing) -> tuple[bool, bool, bool, int, int]:
-    return *standing.rank, -standing.score, server
+def _preference(server: int, merit: Merit) -> tuple[bool, bool, bool, int, int]:
+    return *merit.rank, -merit.score, server
 
 
-def why_not(server: int, standing: Standing, publisher: int, publisher_standing: Standing) -> str:
-    """Return why a server that can publish does not publish, as a clause. `standing`: the server's own standing."""
-    if standing.drained and not publisher_standing.drained:
+def why_not(server: int, merit: Merit, publisher: int, publisher_merit: Merit) -> str:
+    """Return why a server that can publish does not publish, as a clause. `merit`: the server's own merit."""
+    if merit.drained and not publisher_merit.drained:
         return "it is drained: it publishes only when no other server can"
-    if not publisher_standing.not_moved and standing.not_moved:
+    if publisher_merit.moved_here and not merit.moved_here:
         return f"publishing was moved to server {publisher}"
-    if standing.not_on and not publisher_standing.not_on:
+    if publisher_merit.is_on and not merit.is_on:
         return f"server {publisher} is to publish (on), and this server only may (auto)"
-    if standing.rank < publisher_standing.rank:
+    if merit.rank < publisher_merit.rank:
         return f"it has been able to publish only for a short time; server {publisher} stays the publisher for now"
-    if standing.score > publisher_standing.score:
-        return f"its score is {standing.score}; server {publisher} with {publisher_standing.score} publishes already"
-    if standing.score < publisher_standing.score:
-        return f"its score is {standing.score}, and that of server {publisher} is {publisher_standing.score}"
+    if merit.score > publisher_merit.score:
+        return f"its score is {merit.score}; server {publisher} with {publisher_merit.score} publishes already"
+    if merit.score < publisher_merit.score:
+        return f"its score is {merit.score}, and that of server {publisher} is {publisher_merit.score}"
     if server > publisher:
         return f"server {publisher} is as good, and its id is lower"
     return f"server {publisher} is as good, and publishes already"

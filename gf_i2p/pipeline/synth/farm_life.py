@@ -164,7 +164,7 @@ class _SimulatedLife(FarmLife):
             if self._chance.random() < 0.2:
                 router.incidents.append(self._incident(node.id))
             self.incidents += router.incidents
-            node.poster = _Poster(node.id, leaves, habits=router)
+            node.poster = _SyntheticReporter(node.id, leaves, habits=router)
             if not node.error_ms:
                 node.error_ms = habits.randint(-_SKEW_MS, _SKEW_MS)
 
@@ -208,7 +208,7 @@ class _SimulatedLife(FarmLife):
 
 
 @dataclass(slots=True)
-class _Poster(SimulatedReporter):
+class _SyntheticReporter(SimulatedReporter):
     """A simulated poster whose records also have the router's numbers and the leaves' connections."""
 
     habits: "_Router | None" = None

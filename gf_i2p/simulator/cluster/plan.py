@@ -89,8 +89,8 @@ class RunPlan:
     kept_entries: int
     """Most entries that stay in the log although a snapshot covers these entries."""
     whole_commit: bool
-    """Whether each request tells the leader's whole commit index, as JRaft's requests do (jraft-facts). This program's
-    leaders tell the part that the request proves."""
+    """Whether each request tells the leader's whole commit index, as JRaft's requests do. This program's leaders
+    tell the part that the request proves."""
 
     @property
     def ids(self) -> range:

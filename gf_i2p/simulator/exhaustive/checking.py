@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from gf_i2p.simulator.cluster.checker import Checker
+from gf_i2p.simulator.cluster.invariants.evidence import CommitsProven, WonByMajority
 from gf_i2p.simulator.cluster.invariants.harm import (
     Acknowledged,
     CommitsOwnTerm,
@@ -18,7 +19,6 @@ from gf_i2p.simulator.cluster.invariants.harm import (
     StateMachineSafety,
     VoteOnce,
 )
-from gf_i2p.simulator.cluster.invariants.hearing import CommitsProven, WonByMajority
 from gf_i2p.simulator.exhaustive.machine import TIMING, Event
 
 INVARIANTS: Final = (

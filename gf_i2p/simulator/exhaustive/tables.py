@@ -136,11 +136,6 @@ class Tables:
 
     # Checkers ---------------------------------------------------------------------------------------------------------
 
-    @property
-    def checkers(self) -> int:
-        """Number of known states of the checker."""
-        return len(self._checkers)
-
     def check(self, checker: int, events: int) -> int:
         """Return the checker's state after these events. Raises `Violation`."""
         after = self._checks.get((checker, events))

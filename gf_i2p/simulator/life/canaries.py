@@ -13,7 +13,7 @@ from gf_i2p.farm import damping, farm_time
 from gf_i2p.farm.admin_entries import AdminEntry, Administration
 from gf_i2p.farm.choice import candidates, tree
 from gf_i2p.farm.choice.listed_leaves import LeafInputs
-from gf_i2p.farm.choice.publisher import Election, Standing
+from gf_i2p.farm.choice.publisher import Election, Merit
 from gf_i2p.farm.choice.score import own_score
 from gf_i2p.farm.damping import Health
 from gf_i2p.farm.farm_time import FarmClock
@@ -81,19 +81,19 @@ def _believes_the_oldest_clock(dates: Iterable[int], servers: int | None = None)
 
 def _takes_the_best(
     election: Election,
-    standings: Mapping[int, Standing],
+    merits: Mapping[int, Merit],
     now: int,
     parameters: Parameters,
     *,
     by_administrator: bool = False,
 ) -> None:
     election.publisher = None
-    _elect(election, standings, now, parameters, by_administrator=by_administrator)
+    _elect(election, merits, now, parameters, by_administrator=by_administrator)
 
 
 def _stays_empty(
     election: Election,
-    standings: Mapping[int, Standing],
+    merits: Mapping[int, Merit],
     now: int,
     parameters: Parameters,
     *,
@@ -101,8 +101,8 @@ def _stays_empty(
 ) -> None:
     if election.publisher is not None or now < 60_000:
         publisher = election.publisher
-        _elect(election, standings, now, parameters, by_administrator=by_administrator)
-        if publisher is not None and publisher not in standings:
+        _elect(election, merits, now, parameters, by_administrator=by_administrator)
+        if publisher is not None and publisher not in merits:
             election.publisher = None
 
 

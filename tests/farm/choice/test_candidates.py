@@ -129,7 +129,7 @@ def test_the_publisher_is_judged_by_its_date_and_not_by_what_others_catch_up() -
 
 
 def test_who_ranks_is_whom_nothing_speaks_against() -> None:
-    """The standings hold the points of each server's score, although `standings` takes a shorter way."""
+    """The merits hold the points of each server's score, although `merits` takes a shorter way."""
     seed = Random().randrange(2**32)
     print(f"seed {seed}")
     ranked = refused = 0
@@ -139,10 +139,10 @@ def test_who_ranks_is_whom_nothing_speaks_against() -> None:
         for index, entry in enumerate(log(seed + each, 300), 1):
             take(state, index, entry)
             able = {server for server in state.records if state.objection(server) is None}
-            standings = state.standings()
-            assert standings.keys() == able
+            merits = state.merits()
+            assert merits.keys() == able
             scores = {server: score.total for server in able if (score := state.score(server)) is not None}
-            assert {server: standing.score for server, standing in standings.items()} == scores
+            assert {server: merit.score for server, merit in merits.items()} == scores
             ranked, refused = ranked + len(able), refused + len(state.records) - len(able)
     assert ranked > 100
     assert refused > 100

@@ -1,6 +1,6 @@
 """A member of JRaft's cluster whose leader sends entries over the limits, with a double that plays the leader.
 
-The double does what `spec/jraft-facts.md` (Replication) says of a JRaft leader: one request at a time, the next one
+The double does what docs/design/jraft.md says of a JRaft leader: one request at a time, the next one
 right after the answer, the answer's next index after an acceptance, and one entry back after a refusal.
 """
 

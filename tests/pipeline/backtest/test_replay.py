@@ -154,7 +154,7 @@ async def test_a_replay_of_the_history_decides_at_every_index_what_the_nodes_did
         other = await farm.leader()
         await becomes("another publisher", lambda: other.farm_tasks.view.choice.publisher not in {dead, None}, SECONDS)
         await farm.start(dead)
-        await becomes("it is back", lambda: dead in other.farm_tasks.view.state.standings(), SECONDS)
+        await becomes("it is back", lambda: dead in other.farm_tasks.view.state.merits(), SECONDS)
         await farm.equal()
         index = other.driver.core.commit
         for node in farm.nodes.values():

@@ -150,5 +150,5 @@ def test_the_ledger_and_the_state_read_the_same() -> None:
     assert ledger.accused == {1: 3} == {server: found.by for server, found in state.accused.items()}
     assert (ledger.drained, ledger.excluded) == ({2}, {bytes([1]) * 32})
     able = [server for server in ledger.servers if ledger.objection(server) is None]
-    assert able == [2, 3] == sorted(state.standings())
+    assert able == [2, 3] == sorted(state.merits())
     assert state.publisher == 3

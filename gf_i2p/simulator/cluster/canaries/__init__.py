@@ -1,1 +1,1 @@
-"""Cores that are broken on purpose, in the families of the invariants that must notice them."""
+"""Cores that are broken on purpose, one module for each family of invariants that must notice them."""

@@ -6,6 +6,14 @@ add the class to `ALL`.
 
 from typing import Final
 
+from gf_i2p.simulator.cluster.invariants.evidence import (
+    CommitsProven,
+    JoinersCaughtUp,
+    LeaderIsHeard,
+    PatientServers,
+    ReadsConfirmed,
+    WonByMajority,
+)
 from gf_i2p.simulator.cluster.invariants.harm import (
     Acknowledged,
     CommitsOwnTerm,
@@ -25,14 +33,6 @@ from gf_i2p.simulator.cluster.invariants.harm import (
     SnapshotSafety,
     StateMachineSafety,
     VoteOnce,
-)
-from gf_i2p.simulator.cluster.invariants.hearing import (
-    CommitsProven,
-    JoinersCaughtUp,
-    LeaderIsHeard,
-    PatientServers,
-    ReadsConfirmed,
-    WonByMajority,
 )
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, RequestsAreTheLog

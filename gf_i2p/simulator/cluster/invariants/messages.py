@@ -18,7 +18,7 @@ _WITHOUT_TERM: Final = {
     MessageType.SYNC_LOG_REQUEST,
     MessageType.CLIENT_REQUEST,
 }
-"""Requests whose header names no term of an entry (jraft-facts)."""
+"""Requests whose header names no term of an entry (docs/design/jraft.md)."""
 
 
 class RequestsAreTheLog(Invariant):
@@ -86,7 +86,7 @@ class HonestIndexes(Invariant):
 
 
 class PacksContinue(Invariant):
-    """The offset in a LogPack is the number of record bytes in the packs before it (jraft-facts, "LogPack")."""
+    """The offset in a LogPack is the number of record bytes in the packs before it (docs/design/jraft.md)."""
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)

@@ -1,6 +1,6 @@
 """Invariants about the answers that a server must have heard, and the time that a server must wait, before it acts.
 
-The invariants of `invariants` notice the harm that a mistake has done, which may need a rare chain of events. These
+The invariants of `harm` notice the harm that a mistake has done, which may need a rare chain of events. These
 invariants notice the mistake itself. Times are seconds of the server's own monotonic clock.
 """
 

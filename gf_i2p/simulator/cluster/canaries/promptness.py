@@ -1,7 +1,7 @@
 """The canaries that forget an act, or tell a wrong index: the farm only becomes slower, or JRaft would stumble.
 
 The invariants of `promptness` and `messages` notice these mistakes. To add a canary: write the
-function with the mistake, and add a line to `slow_canaries`.
+function with the mistake, and add a line to `promptness_canaries`.
 """
 
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ def _forgets_the_offset(change: MembershipChange, joining: Joining) -> None:
     joining.pack = ()
 
 
-def slow_canaries() -> Iterator[Canary]:
+def promptness_canaries() -> Iterator[Canary]:
     """Yield the canaries of this module."""
     yield core("no-answer", "gives an invitation no answer", (Follower, "join_cluster", _gives_no_answer))
     yield core("last-entry", "names the last entry in place of the next", (State, "promise", _names_the_last_entry))

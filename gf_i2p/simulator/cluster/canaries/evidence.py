@@ -1,7 +1,7 @@
 """The canaries that act on too few answers, on old answers, or too early.
 
-Each makes a mistake whose harm needs a rare chain of events. The invariants of `invariants/hearing.py` notice it.
-To add a canary: write the function with the mistake, and add a line to `hearing_canaries`.
+Each makes a mistake whose harm needs a rare chain of events. The invariants of `invariants/evidence.py` notice it.
+To add a canary: write the function with the mistake, and add a line to `evidence_canaries`.
 """
 
 from collections.abc import Iterator
@@ -86,7 +86,7 @@ def _doubts_at_any_peer(core: Core, event: Input, now: float) -> Effects:
     return _step(core, event, now)
 
 
-def hearing_canaries() -> Iterator[Canary]:
+def evidence_canaries() -> Iterator[Canary]:
     """Yield the canaries of this module."""
     yield core(
         "one-is-quorum", "leads on while any one follower answers", (Leader, "quorum_heard_at", _hears_any_follower)

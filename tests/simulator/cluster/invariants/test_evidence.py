@@ -2,7 +2,7 @@
 
 from gf_i2p.raft.effects import Effects, HardState, ReadReady, Send, SendReply, Write
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Read, Tick, Unreachable
-from gf_i2p.simulator.cluster.invariants.hearing import (
+from gf_i2p.simulator.cluster.invariants.evidence import (
     CommitsProven,
     JoinersCaughtUp,
     LeaderIsHeard,
