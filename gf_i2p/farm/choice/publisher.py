@@ -45,6 +45,11 @@ class Branch:
         return min(entry.cost for entry in self.entries)
 
 
+def listed_entries(entries: tuple[SetEntry, ...], branches: tuple[Branch, ...]) -> tuple[SetEntry, ...]:
+    """Return the entries that list leaves, in the first set and in all branches."""
+    return entries + tuple(entry for branch in branches for entry in branch.entries)
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The farm's decisions that follow from its log: publisher, mode, listed leaves and branches."""
@@ -65,7 +70,7 @@ class Choice:
     @property
     def listed(self) -> tuple[SetEntry, ...]:
         """The entries that list leaves, in the first set and in all branches."""
-        return self.entries + tuple(entry for branch in self.branches for entry in branch.entries)
+        return listed_entries(self.entries, self.branches)
 
     @property
     def leaves(self) -> tuple[bytes, ...]:

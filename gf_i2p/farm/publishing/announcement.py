@@ -6,7 +6,7 @@ cut off from the farm publishes nothing (docs/design/publishing.md).
 
 from dataclasses import dataclass
 
-from gf_i2p.farm.choice.publisher import Branch, Choice, SetEntry
+from gf_i2p.farm.choice.publisher import Branch, Choice, SetEntry, listed_entries
 from gf_i2p.farm.publishing.lease import PublisherLease, lease_seconds
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.farm.set_versions import MAX_TAKEN_AHEAD_MS, next_version
@@ -33,7 +33,7 @@ class LeafSet:
     @property
     def leaves(self) -> tuple[SetEntry, ...]:
         """The entries that list leaves, in the first set and in all branches."""
-        return self.entries + tuple(entry for branch in self.branches for entry in branch.entries)
+        return listed_entries(self.entries, self.branches)
 
     @property
     def numbers(self) -> set[int]:

@@ -51,7 +51,11 @@ def finish(directory: Path, new: LoginKey) -> None:
 
 
 def _change(directory: Path, values: Mapping[str, Any], comment: str) -> None:
-    """Set keys at the top of secrets.toml, or remove those that are None. `comment` is for the first value."""
+    """Set keys at the top of secrets.toml, or remove those that are None. `comment` is for the first value.
+
+    The keys stand on lines of their own, and the result is parsed and compared. For that alone, a library that keeps
+    the comments of a file is not worth a dependency: the other surgery on a file cannot use tomlkit (`peer_removal`).
+    """
     path = directory / SECRETS_FILE
     text = read_text(path)
     expected = {name: value for name, value in (tomllib.loads(text) | dict(values)).items() if value is not None}
