@@ -56,3 +56,15 @@ def test_a_candidate_goes_on_and_a_leader_has_no_wait() -> None:
     before = lab.core(1).deadline
     lab.core(1).redraw(lab.now)
     assert lab.core(1).deadline == before
+
+
+def test_a_longer_wait_after_refusals_stays() -> None:
+    lab = Lab(3)
+    timeout = lab.core(1)._timeout
+    timeout.refusals = 4
+    timeout.at = lab.now + 8 * LAN.election_max
+    lab.core(1).redraw(lab.now)
+    assert lab.wait(1) == pytest.approx(8 * LAN.election_max)
+    timeout.at += 0.001
+    lab.core(1).redraw(lab.now)
+    assert lab.wait(1) == pytest.approx(8 * LAN.election_min)

@@ -156,6 +156,18 @@ def test_an_answer_that_nobody_asked_for_says_nothing() -> None:
     assert not asks.agreed(0.0)
 
 
+def test_an_election_is_due_no_longer_when_a_majority_can_agree_no_more() -> None:
+    asks = inquiry()
+    asks.is_due = True
+    hears = Response(MessageType.APPEND_ENTRIES_RESPONSE, 2, 3, 1, 7, accepted=False)
+    assert not asks.completes(2, asks._flights[2][0], hears, 0.0)
+    assert not asks.is_due
+    asks = inquiry()
+    asks.is_due = True
+    agrees = Response(MessageType.APPEND_ENTRIES_RESPONSE, 2, NOBODY, 1, 0, accepted=False)
+    assert asks.completes(2, asks._flights[2][0], agrees, 0.0)
+
+
 def test_an_agreement_is_renewed_after_half_the_shortest_time_out() -> None:
     asks = inquiry()
     answer(asks, 2)

@@ -2,14 +2,14 @@
 
 from gf_i2p.raft import inputs
 from gf_i2p.raft.membership_change import JOIN_PATIENCE
-from gf_i2p.raft.settings import LAN
+from gf_i2p.raft.settings import I2P, LAN, Timing
 from gf_i2p.wire.messages import MessageType, Request, Response
 from tests.raft.lab import Lab, Message
 
 
-def leaving(servers: int = 3) -> tuple[Lab, Message]:
+def leaving(timing: Timing = LAN) -> tuple[Lab, Message]:
     """A farm led by server 1, which has told server 3 to leave; the message is on the way."""
-    lab = Lab(servers)
+    lab = Lab(3, timing=timing)
     lab.elect(1)
     lab.settle()
     lab.change(1, "remove", remove=3)
@@ -53,13 +53,13 @@ def test_a_silent_server_is_removed_after_the_shortest_election_time_out() -> No
 
 
 def test_a_server_that_never_confirms_is_forgotten_after_a_while() -> None:
-    lab, _ = leaving()
+    lab, _ = leaving(I2P)
     lab.isolate(3)
     lab.settle()
     assert members(lab) == [1, 2]
     assert lab.core(1).contacts[3] == "tcp://localhost:9003"
     removed = lab.now
-    end = removed + JOIN_PATIENCE * LAN.election_max
+    end = removed + JOIN_PATIENCE * I2P.election_max
     while lab.now < end:
         assert 3 in lab.core(1).contacts
         mark = lab.core(1).contacts_mark

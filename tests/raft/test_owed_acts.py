@@ -3,12 +3,14 @@
 import pytest
 
 from gf_i2p.raft import inputs
+from gf_i2p.raft.allowance import INDEXES_AT_ONCE
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.effects import HardState
+from gf_i2p.raft.follower_progress import FollowerProgress
 from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.settings import I2P, LAN, Flow
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.log_values import LogPack
+from gf_i2p.wire.log_values import LogPack, SnapshotSyncRequest
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from tests.raft.lab import Lab, application, configuration
 from tests.raft.test_paper import append, ask, vote_request
@@ -479,3 +481,73 @@ def test_a_won_election_ends_all_counts_of_failed_ones() -> None:
     lab.core(1)._timeout.refusals = lab.core(1)._timeout.unheard = 3
     lab.elect(1)
     assert (lab.core(1)._timeout.refusals, lab.core(1)._timeout.unheard) == (0, 0)
+
+
+def test_a_leader_that_steps_down_asks_after_a_pause() -> None:
+    lab = Lab(3)
+    lab.elect(1)
+    lab.settle()
+    lab.step(1, inputs.StepDown())
+    assert lab.core(1).deadline == pytest.approx(lab.now + LAN.doubt)
+
+
+def test_a_new_connection_brings_an_unanswered_question_again() -> None:
+    lab = Lab(3)
+    lab.tick(1)
+    assert [message.receiver for message in lab.network] == [2, 3]
+    lab.network.clear()
+    lab.step(1, inputs.Reachable(2))
+    assert [message.receiver for message in lab.network] == [2]
+
+
+def test_a_vote_of_the_present_term_is_given_also_beside_a_live_leader() -> None:
+    lab = Lab(3)
+    ask(lab, append(1, (0, 0), A1))
+    assert ask(lab, vote_request(3, 1, 1, 1)).accepted
+
+
+def test_an_old_leader_is_told_where_the_log_ends() -> None:
+    lab = Lab(3)
+    ask(lab, append(3, (0, 0), A1, B1))
+    answer = ask(lab, append(2, (2, 1)))
+    assert (answer.accepted, answer.term, answer.next_index) == (False, 3, 3)
+
+
+def test_a_pack_that_would_replace_committed_entries_ends_the_connection() -> None:
+    lab = Lab(3)
+    ask(lab, append(1, (0, 0), A1, B1, commit=2))
+    ask(lab, Request(MessageType.JOIN_CLUSTER_REQUEST, 2, 1, 2, 0, 2, 2))
+    lab.core(1)._follower._newcomer.agreed = 1  # type: ignore[union-attr]
+    other = Entry(1, ValueType.LOG_PACK, LogPack((application("other", 2),), 0).encode())
+    lab.step(1, inputs.Incoming("bad", Request(MessageType.SYNC_LOG_REQUEST, 2, 1, 2, 0, 1, 0, (other,))))
+    assert lab.dropped == ["bad"]
+    assert "are committed" in lab.violations[0]
+    assert lab.values(1) == ["a", "b"]
+
+
+def test_a_pack_and_a_snapshot_that_are_taken_end_an_obstacle_and_a_fault_does_not() -> None:
+    lab = Lab(3)
+    ask(lab, append(1, (0, 0), A1, commit=1))
+    follower = lab.core(1)._follower
+    follower.obstacle = "entries over a limit"
+    lab.step(1, inputs.Incoming("bad", append(1, (0, 0), application("other", 2))))
+    assert lab.core(1).cannot_follow == "entries over a limit"
+    ask(lab, Request(MessageType.JOIN_CLUSTER_REQUEST, 2, 1, 1, 0, 2, 2))
+    assert ask(lab, sync(2, 1, B1)).accepted
+    assert lab.core(1).cannot_follow is None
+    follower.obstacle = "entries over a limit"
+    value = SnapshotSyncRequest(9, 1, configuration([1, 2, 3]), 0, b"state at 9", True).encode()
+    entry = Entry(1, ValueType.SNAPSHOT_SYNC_REQUEST, value)
+    taken = follower._index_allowance
+    assert ask(lab, Request(MessageType.INSTALL_SNAPSHOT_REQUEST, 2, 1, 1, 1, 9, 0, (entry,))).accepted
+    assert lab.core(1).cannot_follow is None
+    assert taken.has(INDEXES_AT_ONCE - 8, lab.now), "eight entries beyond the commit index"
+    assert not taken.has(INDEXES_AT_ONCE - 7, lab.now)
+
+
+def test_probing_never_goes_back_behind_what_was_acknowledged() -> None:
+    progress = FollowerProgress(next=9, match=5)
+    progress.back_to_probing(2)
+    assert (progress.next, progress.probing) == (6, True)
+    progress.back_to_probing(8)
+    assert progress.next == 8

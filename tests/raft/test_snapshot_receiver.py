@@ -85,3 +85,10 @@ def test_a_snapshot_may_be_as_large_as_the_limit(monkeypatch: pytest.MonkeyPatch
 def test_a_snapshot_without_data_or_entries_is_refused(index: int, data: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="has no data, or covers no entry"):
         receiver().take(2, block(0, data, done=True, index=index))
+
+
+def test_the_last_block_is_the_end_also_when_more_has_come_before() -> None:
+    blocks = receiver()
+    blocks.take(2, block(0, b"one"))
+    blocks.take(2, block(3, b"two"))
+    assert blocks.take(2, block(3, b"tw", done=True)) == Snapshot(9, 2, SERVERS, b"onetw")

@@ -142,3 +142,9 @@ def test_a_new_connection_to_another_server_ends_no_doubt() -> None:
     before = wait(lab, 2)
     lab.step(2, inputs.Reachable(3))
     assert wait(lab, 2) == before
+
+
+def test_the_questions_begin_at_the_time_for_doubt() -> None:
+    lab = led_by_1()
+    lab.step(2, inputs.Unreachable(1))
+    assert lab.core(2).deadline == pytest.approx(lab.now + LAN.doubt)
