@@ -209,8 +209,7 @@ class Leader:
             return
         size = len(sending.snapshot.data)
         if response.accepted and response.next_index >= size:
-            progress.matched(sending.snapshot.index)
-            self._advance_commit(now)
+            progress.matched(sending.snapshot.index)  # committed already, so this changes no commit index
             self._replicate(peer, now)
         elif response.next_index < size and (response.accepted or response.next_index != sending.offset):
             sending.offset = response.next_index

@@ -275,3 +275,31 @@ def test_entries_that_a_snapshot_covers_count_as_stored() -> None:
     log.replace_from(1, [application("x", 1)] * 5)
     log.drop(2)
     assert log.stored == 2
+
+
+def test_a_write_from_before_a_restart_counts_no_more() -> None:
+    log = Log(Disk())
+    entries = [application("x", 1)] * 9
+    log.replace_from(1, entries)
+    log.write_issued(Write(None, 1, tuple(entries), number=1))
+    log.restart(5, 1)
+    log.write_stored(1)
+    assert log.stored == 5
+
+
+def test_entries_that_just_fit_are_taken_together() -> None:
+    log = Log(Disk())
+    log.replace_from(1, [application(ENTRY, 1)] * 3)
+    assert len(log.slice(1, 3, max_entries=9, max_bytes=2 * ENTRY_BYTES)) == 2
+    assert len(log.slice(1, 3, max_entries=9, max_bytes=2 * ENTRY_BYTES - 1)) == 1
+    assert len(log.slice(1, 3, max_entries=9, max_bytes=1)) == 1
+
+
+def test_a_slice_from_the_disk_ends_where_the_memory_begins() -> None:
+    disk = WatchedDisk()
+    log = Log(disk, cache_bytes=10 * ENTRY_BYTES)
+    stored(log, disk, 1, 11)
+    in_memory = next(index for index in range(1, 12) if not reads_for(log, disk, index, index))
+    assert in_memory > 3
+    taken = log.slice(in_memory - 2, 11, max_entries=99, max_bytes=1 << 20)
+    assert len(taken) == 2

@@ -486,7 +486,7 @@ def test_a_won_election_ends_all_counts_of_failed_ones() -> None:
 def test_a_leader_that_steps_down_asks_after_a_pause() -> None:
     lab = Lab(3)
     lab.elect(1)
-    lab.settle()
+    lab.advance(3 * LAN.heartbeat)
     lab.step(1, inputs.StepDown())
     assert lab.core(1).deadline == pytest.approx(lab.now + LAN.doubt)
 

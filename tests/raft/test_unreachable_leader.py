@@ -145,6 +145,6 @@ def test_a_new_connection_to_another_server_ends_no_doubt() -> None:
 
 
 def test_the_questions_begin_at_the_time_for_doubt() -> None:
-    lab = led_by_1()
+    lab = led_by_1(highest=True)
     lab.step(2, inputs.Unreachable(1))
     assert lab.core(2).deadline == pytest.approx(lab.now + LAN.doubt)
