@@ -1,9 +1,12 @@
 """A server that joins, and the pace of the packs: when the leader repeats, gives up, and makes the server a voter."""
 
+import pytest
+
 from gf_i2p.raft import inputs
 from gf_i2p.raft.membership_change import MAX_ROUNDS
 from gf_i2p.raft.settings import LAN
-from gf_i2p.wire.messages import MessageType
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.messages import NOBODY, MessageType, Request
 from tests.raft.lab import Lab
 from tests.raft.test_membership_change import NEW, led, members, pack, reply, sent
 
@@ -106,3 +109,24 @@ def test_without_a_snapshot_to_send_the_leader_asks_for_one() -> None:
     sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
     reply(lab, 1)
     assert lab.wanted == [1]
+
+
+@pytest.mark.parametrize("kind", [MessageType.ADD_SERVER_REQUEST, MessageType.REMOVE_SERVER_REQUEST])
+def test_an_order_that_cannot_be_read_ends_the_connection(kind: MessageType) -> None:
+    lab = Lab(1)
+    lab.elect(1)
+    garbage = Entry(0, ValueType.CLUSTER_SERVER, b"\0")
+    lab.step(1, inputs.Incoming("bad", Request(kind, NOBODY, 1, 0, 0, 0, 0, (garbage,))))
+    assert lab.dropped == ["bad"]
+    assert "that cannot be read" in lab.violations[0]
+    assert members(lab) == [1]
+
+
+def test_a_lost_request_is_due_again_a_heartbeat_after_it_left() -> None:
+    lab = invited(append_entries=6)
+    left = lab.now
+    sent(lab, MessageType.SYNC_LOG_REQUEST)
+    assert lab.core(1).deadline > left + LAN.heartbeat
+    lab.now += LAN.heartbeat / 4
+    lab.step(1, inputs.Failed(NEW, lab.last.tag))  # type: ignore[attr-defined]
+    assert lab.core(1).deadline == pytest.approx(left + LAN.heartbeat)
