@@ -3,9 +3,11 @@
 import pytest
 
 from gf_i2p.raft import inputs
-from gf_i2p.raft.membership_change import MAX_ROUNDS
-from gf_i2p.raft.settings import LAN
+from gf_i2p.raft.leader import Leader
+from gf_i2p.raft.membership_change import JOIN_PATIENCE, MAX_ROUNDS
+from gf_i2p.raft.settings import I2P, LAN, Timing
 from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.log_values import record_bytes
 from gf_i2p.wire.messages import NOBODY, MessageType, Request
 from tests.raft.lab import Lab
 from tests.raft.test_membership_change import NEW, led, members, pack, reply, sent
@@ -130,3 +132,67 @@ def test_a_lost_request_is_due_again_a_heartbeat_after_it_left() -> None:
     lab.now += LAN.heartbeat / 4
     lab.step(1, inputs.Failed(NEW, lab.last.tag))  # type: ignore[attr-defined]
     assert lab.core(1).deadline == pytest.approx(left + LAN.heartbeat)
+    lab.step(1, inputs.Tick())
+    assert not [message for message in lab.network if message.receiver == NEW]
+
+
+def test_a_silent_newcomer_is_given_up_after_ten_time_outs() -> None:
+    lab = Lab(1, timing=I2P)
+    lab.elect(1)
+    lab.newcomer(NEW)
+    lab.change(1, "add", add=NEW)
+    begun = lab.now
+    lab.now = begun + JOIN_PATIENCE * I2P.election_max - 0.001
+    lab.step(1, inputs.Tick())
+    assert not lab.notices
+    lab.now = begun + JOIN_PATIENCE * I2P.election_max
+    lab.step(1, inputs.Tick())
+    assert "nothing was heard from the server" in lab.notices[0]
+
+
+def test_a_lost_block_takes_nothing_from_the_offset_of_the_packs() -> None:
+    lab = invited(append_entries=6)
+    sent(lab, MessageType.SYNC_LOG_REQUEST)
+    lab.step(1, inputs.Failed(NEW, lab.last.tag))  # type: ignore[attr-defined]
+    lab.snapshot(1)
+    lab.now += LAN.heartbeat
+    lab.step(1, inputs.Tick())
+    sent(lab, MessageType.INSTALL_SNAPSHOT_REQUEST)
+    lab.step(1, inputs.Failed(NEW, lab.last.tag))  # type: ignore[attr-defined]
+    role = lab.core(1)._role
+    assert isinstance(role, Leader)
+    assert role.changes.joining is not None
+    assert role.changes.joining.offset == 0
+
+
+def test_a_lost_block_after_a_pack_takes_nothing_from_the_offset() -> None:
+    lab = invited(append_entries=6)
+    first = pack(sent(lab, MessageType.SYNC_LOG_REQUEST))
+    lab.snapshot(1)
+    reply(lab, 7)
+    sent(lab, MessageType.INSTALL_SNAPSHOT_REQUEST)
+    lab.step(1, inputs.Failed(NEW, lab.last.tag))  # type: ignore[attr-defined]
+    role = lab.core(1)._role
+    assert isinstance(role, Leader)
+    assert role.changes.joining is not None
+    assert role.changes.joining.offset == record_bytes(first.entries)
+
+
+def test_a_newcomer_that_refuses_the_whole_snapshot_is_given_up() -> None:
+    lab = invited(append_entries=6)
+    sent(lab, MessageType.SYNC_LOG_REQUEST)
+    lab.snapshot(1)
+    reply(lab, 7)
+    sent(lab, MessageType.INSTALL_SNAPSHOT_REQUEST)
+    snapshot = lab.core(1).snapshot
+    assert snapshot is not None
+    reply(lab, len(snapshot.data), accepted=False)
+    assert "refuses the leader's snapshot" in lab.notices[0]
+
+
+def test_the_closest_time_outs_are_allowed() -> None:
+    Timing(heartbeat=0.5, election_min=1.0, election_max=1.2)
+    with pytest.raises(ValueError, match="at least 1.2 times election_min"):
+        Timing(heartbeat=0.5, election_min=1.0, election_max=1.19)
+    with pytest.raises(ValueError, match="at least twice the heartbeat"):
+        Timing(heartbeat=0.51, election_min=1.0, election_max=2.0)
