@@ -192,7 +192,7 @@ def test_a_newcomer_that_refuses_the_whole_snapshot_is_given_up() -> None:
 
 def test_the_closest_time_outs_are_allowed() -> None:
     Timing(heartbeat=0.5, election_min=1.0, election_max=1.2)
-    with pytest.raises(ValueError, match="at least 1.2 times election_min"):
+    with pytest.raises(ValueError, match=r"at least 1\.2 times election_min"):
         Timing(heartbeat=0.5, election_min=1.0, election_max=1.19)
     with pytest.raises(ValueError, match="at least twice the heartbeat"):
         Timing(heartbeat=0.51, election_min=1.0, election_max=2.0)

@@ -127,3 +127,13 @@ def test_a_leader_that_leaves_says_nothing_about_dropped_entries() -> None:
     leader_of(lab).tell_commit(lab.now)
     effects = lab.core(1)._state.take_effects()
     assert [send.peer for send in effects.sends] == [2, 3]
+
+
+def test_the_writes_of_a_server_are_numbered_without_a_hole() -> None:
+    lab = Lab(1)
+    lab.servers[1].slow_disk = True
+    lab.timeout(1)
+    lab.sync(1)
+    lab.propose(1, "one", "a")
+    lab.propose(1, "two", "b")
+    assert [write.number for write in lab.servers[1].unwritten] == [2, 3, 4]
