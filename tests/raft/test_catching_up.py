@@ -196,3 +196,14 @@ def test_the_closest_time_outs_are_allowed() -> None:
         Timing(heartbeat=0.5, election_min=1.0, election_max=1.19)
     with pytest.raises(ValueError, match="at least twice the heartbeat"):
         Timing(heartbeat=0.51, election_min=1.0, election_max=2.0)
+
+
+@pytest.mark.parametrize("missing", [4, 5])
+def test_a_slow_newcomer_becomes_a_voter_when_it_lacks_fewer_than_five_entries(missing: int) -> None:
+    lab = invited(entries=20, append_entries=100)
+    sent(lab, MessageType.SYNC_LOG_REQUEST)
+    end = lab.core(1).commit
+    lab.propose(1, "since then", *(str(number) for number in range(missing)))
+    lab.now += LAN.election_max + 0.001
+    reply(lab, end + 1)
+    assert members(lab) == ([1, NEW] if missing == 4 else [1])

@@ -1,4 +1,4 @@
-"""What a leader sends next, and when: heartbeats, blocks of a snapshot, and entries after a refusal."""
+"""The next message of a leader, and its time: heartbeats, blocks of a snapshot, and entries after a refusal."""
 
 from gf_i2p.raft import inputs
 from gf_i2p.raft.leader import Leader
