@@ -18,7 +18,7 @@ from typing import Any, Final
 import structlog
 
 from bridges.i2pcontrol.extension import MAX_REQUEST_BYTES
-from bridges.serving.post_reader import PostReader, RefusedError
+from bridges.serving.post_reader import BadPostError, PostReader
 
 logger = structlog.get_logger()
 
@@ -138,7 +138,7 @@ class HttpServer:
                 reader, writer = await self._open(sock)
                 try:
                     body = await self._request(reader, writer)
-                except RefusedError as refusal:
+                except BadPostError as refusal:
                     writer.write(_answer(refusal.status, b""))
                     await writer.drain()
                     await _linger(reader, writer)
@@ -181,7 +181,7 @@ class HttpServer:
             await asyncio.gather(call, hang_up, return_exceptions=True)
 
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        """Read head and body; return the body. Raises `RefusedError`."""
+        """Read head and body; return the body. Raises `BadPostError`."""
         post = PostReader(head_bytes=self._limits.head_bytes, body_bytes=self._limits.body_bytes)
         continue_sent = False
         while (body := post.feed(await reader.read(_READ_BYTES))) is None:

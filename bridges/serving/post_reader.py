@@ -14,7 +14,7 @@ _PIECE: Final = 512
 among the trailers of a chunked body."""
 
 
-class RefusedError(Exception):
+class BadPostError(Exception):
     """A request that is refused before the handler."""
 
     def __init__(self, status: int) -> None:
@@ -42,7 +42,7 @@ class PostReader:
     def feed(self, data: bytes) -> bytes | None:
         """Take the next bytes; return the body once the body is whole. No bytes: the caller has hung up.
 
-        Raises `RefusedError`, and `ConnectionResetError` for a caller who hangs up between requests.
+        Raises `BadPostError`, and `ConnectionResetError` for a caller who hangs up between requests.
         """
         if not data and self._connection is None:
             raise ConnectionResetError
@@ -56,19 +56,19 @@ class PostReader:
             connection.receive_data(head.text)
             request = connection.next_event()
             if not isinstance(request, h11.Request):
-                raise RefusedError(BAD_REQUEST)
+                raise BadPostError(BAD_REQUEST)
             self._check(request)
             return self._take(connection, head.rest) if head.rest else self._whole_body(connection)
         except (h11.RemoteProtocolError, HeadError) as error:
-            raise RefusedError(BAD_REQUEST) from error
+            raise BadPostError(BAD_REQUEST) from error
 
     def _check(self, request: h11.Request) -> None:
         """Refuse a request that need not be read further."""
         headers = dict(request.headers)
         if request.method != b"POST" or b"origin" in headers:
-            raise RefusedError(NOT_HERE)
+            raise BadPostError(NOT_HERE)
         if int(headers.get(b"content-length", b"0")) > self._body_bytes:
-            raise RefusedError(TOO_LARGE)
+            raise BadPostError(TOO_LARGE)
 
     def _take(self, connection: h11.Connection, data: bytes) -> bytes | None:
         for start in range(0, max(1, len(data)), _PIECE):
@@ -86,5 +86,5 @@ class PostReader:
                 raise ConnectionResetError
             self._body += event.data
             if len(self._body) > self._body_bytes:
-                raise RefusedError(TOO_LARGE)
+                raise BadPostError(TOO_LARGE)
         return None

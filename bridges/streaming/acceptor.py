@@ -20,7 +20,7 @@ from bridges.streaming.stream import HalfOpen, Stream, StreamPeer, StreamState, 
 from gf_i2p.netdb.private_keys import DestinationKeys
 
 
-class RefusedError(StreamingError):
+class StreamRefusedError(StreamingError):
     """A stream that was not opened, because of a limit or because the acceptor takes no more streams."""
 
 
@@ -231,9 +231,9 @@ class Acceptor:
             stream.receive(each, now)
         return stream
 
-    def _refusal(self, reason: str) -> RefusedError:
+    def _refusal(self, reason: str) -> StreamRefusedError:
         self.refused += 1
-        return RefusedError(f"a stream was not opened: {reason}")
+        return StreamRefusedError(f"a stream was not opened: {reason}")
 
     def _new_number(self) -> int:
         while True:
@@ -252,7 +252,7 @@ class Acceptor:
     # Room -----------------------------------------------------------------------------------------------------------
 
     def _make_room(self, source: bytes, now: float) -> None:
-        """Have another stream give way if there is no room for a stream of this client. Raises `RefusedError`."""
+        """Have another stream give way if there is no room for a stream of this client. Raises `StreamRefusedError`."""
         reason, victim = None, None
         if self._per_peer[source] >= self._most.per_destination:
             own = [stream for stream in self.streams if stream.peer.destination.hash == source]

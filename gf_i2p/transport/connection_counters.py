@@ -12,7 +12,7 @@ import structlog
 _LOG_SECONDS: Final = 10.0
 
 
-class Refusal(StrEnum):
+class ConnectionRefusal(StrEnum):
     """The reason why a connection was not served, or served no longer: the label of the metric."""
 
     CROWDED = "crowded"
@@ -51,7 +51,7 @@ class Counters:
     """Number of connections that have authenticated so far, with the answer 101."""
     told: int = 0
     """Number of answered questions for the Configuration. A user that may not read the Configuration gets 404."""
-    refused: Counter[Refusal] = field(default_factory=Counter)
+    refused: Counter[ConnectionRefusal] = field(default_factory=Counter)
     unauthenticated: int = 0
     """Number of open connections that have not authenticated yet."""
     current: int = 0
@@ -66,10 +66,10 @@ class RefusalLog:
         self._counters = counters
         self._now = now
         # By reason: time of the last line, and refusals at that time.
-        self._last_lines: dict[Refusal, tuple[float, int]] = {}
+        self._last_lines: dict[ConnectionRefusal, tuple[float, int]] = {}
         self._log = structlog.get_logger(__name__)
 
-    def record(self, reason: Refusal, remote: str, detail: str) -> None:
+    def record(self, reason: ConnectionRefusal, remote: str, detail: str) -> None:
         """Count one refusal. `detail`: a clause for the operator; the logger escapes a peer's text."""
         refused = self._counters.refused
         refused[reason] += 1

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 
-from gf_i2p.transport.connection_counters import Counters, Refusal, RefusalLog
+from gf_i2p.transport.connection_counters import ConnectionRefusal, Counters, RefusalLog
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS, MAX_UNAUTHENTICATED, MAX_UNAUTHENTICATED_PER_SOURCE
 
 
@@ -53,10 +53,10 @@ class Gate:
         counters.accepted += 1
         admissions = self._unauthenticated.get(source, {})
         if len(admissions) >= self._max_per_source:
-            next(iter(admissions)).refuse_and_close(Refusal.SOURCE, "made room for a newer connection from its source")
+            _make_room(admissions)
         elif counters.unauthenticated >= self._max:
             crowded = max(self._unauthenticated.values(), key=len)
-            next(iter(crowded)).refuse_and_close(Refusal.CROWDED, "made room for a newer connection")
+            next(iter(crowded)).refuse_and_close(ConnectionRefusal.CROWDED, "made room for a newer connection")
         admission = Admission(self, source, remote)
         self._unauthenticated.setdefault(source, {})[admission] = None
         counters.unauthenticated += 1
@@ -68,10 +68,10 @@ class Gate:
         admission.source = source
         admissions = self._unauthenticated.setdefault(source, {})
         if len(admissions) >= self._max_per_source:
-            next(iter(admissions)).refuse_and_close(Refusal.SOURCE, "made room for a newer connection from its source")
+            _make_room(admissions)
         self._unauthenticated.setdefault(source, {})[admission] = None
 
-    def record(self, reason: Refusal, remote: str, detail: str) -> None:
+    def record(self, reason: ConnectionRefusal, remote: str, detail: str) -> None:
         """Count and log a refusal."""
         if self._log is None:
             self._log = RefusalLog(self.counters, asyncio.get_running_loop().time)
@@ -111,7 +111,7 @@ class Admission:
         self._settled = False  # whether the outcome is known, so that no refusal counts any more
         seconds = gate.handshake_seconds
         self._deadline: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(
-            seconds, self.refuse_and_close, Refusal.DEADLINE, f"not authenticated after {seconds:g} s"
+            seconds, self.refuse_and_close, ConnectionRefusal.DEADLINE, f"not authenticated after {seconds:g} s"
         )
 
     def bind(self, abort: Callable[[], object]) -> None:
@@ -140,13 +140,13 @@ class Admission:
         self._free_slot()
         self._settled = True
 
-    def refuse(self, reason: Refusal, detail: str) -> None:
+    def refuse(self, reason: ConnectionRefusal, detail: str) -> None:
         """Note why the connection is not served; the first reason counts. The caller closes the connection."""
         if not self._settled:
             self._settled = True
             self._gate.record(reason, self.remote, detail)
 
-    def refuse_and_close(self, reason: Refusal, detail: str) -> None:
+    def refuse_and_close(self, reason: ConnectionRefusal, detail: str) -> None:
         """Count the connection as refused, and close the connection at once."""
         self.refuse(reason, detail)
         self.dismiss()
@@ -160,7 +160,7 @@ class Admission:
 
     def closed(self) -> None:
         """Note that the connection has ended. An outcome that was not counted yet counts as `Refusal.LEFT`."""
-        self.refuse(Refusal.LEFT, "the peer closed before it had authenticated")
+        self.refuse(ConnectionRefusal.LEFT, "the peer closed before it had authenticated")
         self._leave()
 
     def _leave(self) -> None:
@@ -186,3 +186,9 @@ def source_of(address: str) -> str:
     if parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
     return f"{IPv6Address(int(parsed) >> 64 << 64)}/64"
+
+
+def _make_room(admissions: dict[Admission, None]) -> None:
+    """Close the oldest of one source's connections."""
+    oldest = next(iter(admissions))
+    oldest.refuse_and_close(ConnectionRefusal.SOURCE, "made room for a newer connection from its source")

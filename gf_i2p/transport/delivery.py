@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
 from gf_i2p.transport.backoff import Backoff
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.messages import Response
 
 WayT = TypeVar("WayT")
@@ -23,29 +24,13 @@ class NotTaken(NamedTuple):
     """Whether another server to ask is known now, so that the next try needs no pause."""
 
 
-class NotDeliveredError(Exception):
-    """No server has taken the request, and the time is over, or `learn` has ended the search.
-
-    When the time is over, `str()` is the last `NotTaken.why`, or an empty text.
-    """
-
-
-class UnansweredError(Exception):
-    """A server got the request and has not answered."""
-
-    def __init__(self, way: object, *, late: bool) -> None:
-        """`way`: the way to that server. `late`: the time was over; otherwise the connection ended."""
-        super().__init__()
-        self.way = way
-        self.late = late
-
-
 async def deliver(
     reach: Callable[[], Awaitable[WayT | NotTaken]],
     ask: Callable[[WayT], Awaitable[Response | None]],
     learn: Callable[[WayT, Response | None], Awaitable[NotTaken]],
     *,
     final: Callable[[Response], bool],
+    unknown: Callable[[WayT, bool], str],
     pause: Backoff,
     seconds: float | None = None,
     harmless: bool = False,
@@ -57,8 +42,10 @@ async def deliver(
             leader. `reach` may wait for a connection. A `NotTaken` says that no server can be asked now.
         ask: sends the request on that way. Returns the answer, or None when the connection has ended.
         learn: gets each answer that is not final, and returns why the server has not taken the request. `learn` may
-            raise `NotDeliveredError` to end the search.
+            raise `NotCommittedError` to end the search.
         final: whether an answer ends the search.
+        unknown: returns the text of an `OutcomeUnknownError`. The arguments are the way to the server that has not
+            answered, and whether the time was over; otherwise the connection has ended.
         pause: returns the seconds between two tries. After a refusal with `at_once` the next try follows without a
             pause, but never two such tries in a row.
         seconds: time limit for the whole delivery; None: there is no limit.
@@ -68,8 +55,10 @@ async def deliver(
         The way to the server that gave the final answer, and that answer.
 
     Raises:
-        NotDeliveredError: surely no server will act on the request.
-        UnansweredError: a server may act on the request, unless the request is harmless.
+        NotCommittedError: surely no server will act on the request. When the time is over, the text is the last
+            `NotTaken.why`, or empty.
+        OutcomeUnknownError: a server has got the request, has not answered, and may act on the request. A harmless
+            request does not raise this error.
     """
     refusal = NotTaken("")
     pending_way: WayT | None = None
@@ -84,7 +73,7 @@ async def deliver(
                     pending_way = way
                     response = await ask(way)
                     if response is None and not harmless:
-                        raise UnansweredError(way, late=False)
+                        raise OutcomeUnknownError(unknown(way, False))
                     pending_way = None
                     if response is not None and final(response):
                         return way, response
@@ -94,5 +83,5 @@ async def deliver(
                     await asyncio.sleep(pause.next())
     except TimeoutError:
         if pending_way is not None and not harmless:
-            raise UnansweredError(pending_way, late=True) from None
-        raise NotDeliveredError(refusal.why) from None
+            raise OutcomeUnknownError(unknown(pending_way, True)) from None
+        raise NotCommittedError(refusal.why) from None

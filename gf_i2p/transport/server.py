@@ -16,7 +16,7 @@ from typing import Final, cast
 
 import structlog
 
-from gf_i2p.transport.connection_counters import Counters, Refusal
+from gf_i2p.transport.connection_counters import ConnectionRefusal, Counters
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.interface import Listener, Transport
 from gf_i2p.transport.request_slices import RequestSlices
@@ -220,7 +220,7 @@ class Server:
 
     def illegal(self, caller: AuthenticatedConnection, error: Exception | str) -> None:
         """Count and log an illegal message of an authenticated peer. The connection itself then ends."""
-        self._gate.record(Refusal.MESSAGE, caller.remote, f"{caller.user} of {caller.cluster}: {error}")
+        self._gate.record(ConnectionRefusal.MESSAGE, caller.remote, f"{caller.user} of {caller.cluster}: {error}")
 
 
 class _InboundConnection(asyncio.Protocol):
@@ -326,7 +326,7 @@ class _InboundConnection(asyncio.Protocol):
         try:
             answer = self._handshake.receive(data, self._loop.time())
         except RemoteProtocolError as error:
-            admission.refuse(Refusal.NOT_HTTP, str(error))
+            admission.refuse(ConnectionRefusal.NOT_HTTP, str(error))
             transport.abort()
             return
         if answer is None:
@@ -337,7 +337,9 @@ class _InboundConnection(asyncio.Protocol):
             return
         caller = AuthenticatedConnection(user.cluster, user.user, admission.remote)
         if not self._server.admit(caller):
-            admission.refuse(Refusal.USER, f"{caller.user} of {caller.cluster} has too many connections already")
+            admission.refuse(
+                ConnectionRefusal.USER, f"{caller.user} of {caller.cluster} has too many connections already"
+            )
             transport.abort()
             return
         self.caller = caller
@@ -380,14 +382,14 @@ class _InboundConnection(asyncio.Protocol):
             case HandshakeOutcome.CHALLENGED:
                 admission.challenged()
             case HandshakeOutcome.REFUSED:
-                admission.refuse(Refusal.CREDENTIALS, "unknown user, or wrong key or password")
+                admission.refuse(ConnectionRefusal.CREDENTIALS, "unknown user, or wrong key or password")
             case HandshakeOutcome.NOT_UPGRADED:
                 admission.refuse(
-                    Refusal.UPGRADE,
+                    ConnectionRefusal.UPGRADE,
                     "right credentials, but no upgrade: a proxy on the way removed the request for the upgrade",
                 )
             case _:
-                admission.refuse(Refusal.NOT_FOUND, "not the path of a farm that is served here")
+                admission.refuse(ConnectionRefusal.NOT_FOUND, "not the path of a farm that is served here")
         transport.write(answer.data)
         transport.close()
 

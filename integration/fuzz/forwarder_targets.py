@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bridges.serving.post_reader import PostReader, RefusedError
+from bridges.serving.post_reader import BadPostError, PostReader
 from bridges.streaming.http_headers import HttpRequest, RequestError
 from bridges.streaming.http_response import HttpResponse, ResponseError
 from integration.fuzz import samples
@@ -73,7 +73,7 @@ def _body(pieces: list[bytes]) -> bytes | int | None:
             body = reader.feed(piece)
             if body is not None:
                 return body
-    except RefusedError as error:
+    except BadPostError as error:
         return error.status
     return None
 

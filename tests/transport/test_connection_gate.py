@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import capture_logs
 
-from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Admission, Gate, source_of
 from tests.transport.harness import until
 
@@ -47,7 +47,7 @@ async def test_who_does_not_authenticate_in_time_is_refused() -> None:
     good.authenticated()
     await until(lambda: visitors.ended)
     assert visitors.ended == ["slow"]
-    assert gate.counters.refused == {Refusal.DEADLINE: 1}
+    assert gate.counters.refused == {ConnectionRefusal.DEADLINE: 1}
     assert gate.counters.unauthenticated == 0
 
 
@@ -83,7 +83,7 @@ async def test_one_source_cannot_take_more_than_its_share() -> None:
     visitors.come("b", "b1")
     visitors.come("a", "a3")
     assert visitors.ended == ["a1"]
-    assert gate.counters.refused == {Refusal.SOURCE: 1}
+    assert gate.counters.refused == {ConnectionRefusal.SOURCE: 1}
     assert gate.counters.unauthenticated == 3
     # A connection that has authenticated, or has gone, takes no place.
     second.authenticated()
@@ -93,7 +93,7 @@ async def test_one_source_cannot_take_more_than_its_share() -> None:
     visitors.come("a", "a6")
     assert visitors.ended == ["a1", "a3"]
     first.closed()
-    assert gate.counters.refused == {Refusal.SOURCE: 2, Refusal.LEFT: 1}
+    assert gate.counters.refused == {ConnectionRefusal.SOURCE: 2, ConnectionRefusal.LEFT: 1}
     gate.close()
 
 
@@ -103,7 +103,7 @@ async def test_a_source_with_its_full_share_pushes_out_no_other() -> None:
     for source, name in [("b", "b1"), ("a", "a1"), ("a", "a2"), ("a", "a3")]:
         visitors.come(source, name)
     assert visitors.ended == ["a1"]
-    assert gate.counters.refused == {Refusal.SOURCE: 1}
+    assert gate.counters.refused == {ConnectionRefusal.SOURCE: 1}
     gate.close()
 
 
@@ -117,10 +117,10 @@ async def test_when_it_is_full_the_oldest_of_the_most_crowded_source_makes_room(
     assert gate.counters.unauthenticated == 4
     visitors.come("d", "d1")
     assert visitors.ended == ["b1", "b2"]
-    assert gate.counters.refused == {Refusal.CROWDED: 2}
+    assert gate.counters.refused == {ConnectionRefusal.CROWDED: 2}
     gate.close()
     assert gate.counters.unauthenticated == 0
-    assert gate.counters.refused == {Refusal.CROWDED: 2}
+    assert gate.counters.refused == {ConnectionRefusal.CROWDED: 2}
 
 
 async def test_a_flood_from_one_source_does_not_push_out_another() -> None:
@@ -137,10 +137,10 @@ async def test_a_flood_from_one_source_does_not_push_out_another() -> None:
 async def test_the_first_reason_counts() -> None:
     gate = Gate()
     visitor = Visitors(gate).come("a")
-    visitor.refuse(Refusal.CREDENTIALS, "wrong")
-    visitor.refuse(Refusal.TLS, "also")
+    visitor.refuse(ConnectionRefusal.CREDENTIALS, "wrong")
+    visitor.refuse(ConnectionRefusal.TLS, "also")
     visitor.closed()
-    assert gate.counters.refused == {Refusal.CREDENTIALS: 1}
+    assert gate.counters.refused == {ConnectionRefusal.CREDENTIALS: 1}
 
 
 async def test_who_leaves_before_authenticating_is_counted_unless_it_was_asked_to_come_again() -> None:
@@ -150,7 +150,7 @@ async def test_who_leaves_before_authenticating_is_counted_unless_it_was_asked_t
     leaver.closed()
     challenged.challenged()
     challenged.closed()
-    assert gate.counters.refused == {Refusal.LEFT: 1}
+    assert gate.counters.refused == {ConnectionRefusal.LEFT: 1}
     assert gate.counters.challenged == 1
     assert gate.counters.unauthenticated == 0
 
@@ -170,7 +170,7 @@ async def test_who_is_named_later_counts_for_its_name_from_then_on() -> None:
     visitors.come("unnamed", "a3").identify("a", "a3")
     # The arrival made room among connections without a name, and the name made room among connections with that name.
     assert visitors.ended == ["unnamed 1", "a1"]
-    assert gate.counters.refused == {Refusal.SOURCE: 2}
+    assert gate.counters.refused == {ConnectionRefusal.SOURCE: 2}
     assert gate.counters.unauthenticated == 4
     gate.close()
     assert gate.counters.unauthenticated == 0
@@ -216,7 +216,7 @@ async def test_the_log_has_the_name() -> None:
     with capture_logs() as lines:
         visitor = Visitors(gate).come("unnamed", "127.0.0.1:7")
         visitor.identify("a.b32.i2p", "a.b32.i2p")
-        visitor.refuse(Refusal.NOT_FOUND, "a wrong path")
+        visitor.refuse(ConnectionRefusal.NOT_FOUND, "a wrong path")
     assert [line["remote"] for line in lines] == ["a.b32.i2p"]
     gate.close()
 
@@ -226,7 +226,7 @@ async def test_a_name_does_not_stop_the_clock() -> None:
     visitors = Visitors(gate)
     visitors.come("unnamed", "slow").identify("a", "slow")
     await until(lambda: visitors.ended)
-    assert gate.counters.refused == {Refusal.DEADLINE: 1}
+    assert gate.counters.refused == {ConnectionRefusal.DEADLINE: 1}
     assert gate._unauthenticated == {}
 
 
@@ -255,7 +255,7 @@ async def test_no_deadline_is_left_behind() -> None:
     asyncio.get_running_loop().call_later(0.01, later.set)
     await later.wait()
     assert visitors.ended == ["dismiss"]
-    assert gate.counters.refused == {Refusal.LEFT: 1}
+    assert gate.counters.refused == {ConnectionRefusal.LEFT: 1}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gf_i2p.transport import server
-from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.served import AuthenticatedConnection, Replier
 from gf_i2p.transport.server import Server
@@ -223,7 +223,7 @@ async def test_an_illegal_message_ends_the_connection_after_what_came_before_it(
         with capture_logs() as lines:
             writer.write(encode_request(request(index=1)) + b"\x63" + bytes(44))
             assert await ends(reader) == encode_response(response(request(index=1)))
-        assert farm.server.counters.refused == {Refusal.MESSAGE: 1}
+        assert farm.server.counters.refused == {ConnectionRefusal.MESSAGE: 1}
         refusals = [line for line in lines if line["event"] == "connection refused"]
         assert [line["detail"] for line in refusals] == [
             f"{USER} of {CLUSTER}: a message of type 99 where a request is expected"
@@ -356,7 +356,7 @@ async def test_a_user_has_a_limited_number_of_connections(node: Identity) -> Non
         writers = [(await foreign_session(farm))[1] for _ in range(2)]
         with pytest.raises(asyncio.IncompleteReadError):
             await foreign_session(farm)
-        await until(lambda: farm.server.counters.refused == {Refusal.USER: 1})
+        await until(lambda: farm.server.counters.refused == {ConnectionRefusal.USER: 1})
         writers.append((await foreign_session(farm, user="client-a"))[1])
         await hang_up(writers.pop(0))
         await until(lambda: farm.server.counters.current == 2)
@@ -377,7 +377,7 @@ async def test_a_user_has_a_limited_number_of_bytes_in_requests_that_are_not_who
             await read_responses(reader, 1)
         three_out.write(encode_request(request()) + begin)
         await ends(three)
-        await until(lambda: farm.server.counters.refused == {Refusal.MESSAGE: 1})
+        await until(lambda: farm.server.counters.refused == {ConnectionRefusal.MESSAGE: 1})
         other, other_out = await foreign_session(farm, user="client-a")
         other_out.write(begin)
         for reader, writer in ((one, one_out), (two, two_out), (other, other_out)):

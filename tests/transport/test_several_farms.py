@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.served import AuthenticatedConnection, Replier, Served
 from gf_i2p.wire.messages import Request, encode_request
@@ -90,7 +90,7 @@ async def test_who_belongs_to_one_farm_is_nobody_in_another(node: Identity) -> N
         await until(lambda: link.last_error is not None)
         assert "refuses user client-b or its password" in (link.last_error or "")
         await link.stop()
-        assert farm.server.counters.refused[Refusal.CREDENTIALS] >= 1
+        assert farm.server.counters.refused[ConnectionRefusal.CREDENTIALS] >= 1
         reader, writer = await foreign_session(farm, user="client-b", cluster=OTHER)
         await hang_up(writer)
         assert await ends(reader) == b""
@@ -162,7 +162,7 @@ async def test_strangers_are_counted_at_the_door_whichever_farm_they_ask_for(nod
         await until(lambda: farm.server.counters.unauthenticated == 2)
         _, three = await _waiting(farm, GET_OTHER)
         assert await ends(one_reader) == b""  # the oldest of the source made room
-        assert farm.server.counters.refused == {Refusal.SOURCE: 1}
+        assert farm.server.counters.refused == {ConnectionRefusal.SOURCE: 1}
         for each in (one, two, three):
             await hang_up(each)
 

@@ -8,7 +8,7 @@ import ssl
 import pytest
 from structlog.testing import capture_logs
 
-from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.wire.limits import MAX_UNAUTHENTICATED_PER_SOURCE
 from gf_i2p.wire.messages import encode_request
@@ -39,7 +39,7 @@ from tests.transport.harness import (
 pytestmark = pytest.mark.usefixtures("unhandled")
 
 
-async def refused(farm: Farm, reason: Refusal) -> None:
+async def refused(farm: Farm, reason: ConnectionRefusal) -> None:
     await until(lambda: farm.server.counters.refused[reason])
     assert farm.server.counters.refused == {reason: 1}
     await until(lambda: farm.server.counters.unauthenticated == 0)
@@ -58,7 +58,7 @@ async def refused(farm: Farm, reason: Refusal) -> None:
 async def test_a_wrong_path_is_answered_with_404_and_closed(node: Identity, head: bytes) -> None:
     async with serving(node) as farm:
         assert (await exchange(farm, head)).startswith(b"HTTP/1.1 404 Not Found\r\n")
-        await refused(farm, Refusal.NOT_FOUND)
+        await refused(farm, ConnectionRefusal.NOT_FOUND)
 
 
 async def test_no_credentials_are_an_ordinary_beginning(node: Identity) -> None:
@@ -79,14 +79,14 @@ async def test_wrong_credentials_are_counted(node: Identity) -> None:
             await asyncio.sleep(0)
         assert (await ends(reader)).startswith(b"HTTP/1.1 401 Unauthorized\r\n")
         await hang_up(writer)
-        await refused(farm, Refusal.CREDENTIALS)
+        await refused(farm, ConnectionRefusal.CREDENTIALS)
 
 
 @pytest.mark.parametrize("data", [b"\x00\x01\x02", b"A" * 20_000, b"no http at all\r\n\r\n"])
 async def test_what_is_no_http_is_closed_without_a_byte(node: Identity, data: bytes) -> None:
     async with serving(node) as farm:
         assert await exchange(farm, data) == b""
-        await refused(farm, Refusal.NOT_HTTP)
+        await refused(farm, ConnectionRefusal.NOT_HTTP)
 
 
 @pytest.mark.parametrize("data", [GET + b"\r\n", b"\x00" * 64, b"\x16\x03\x01\x02\x00" + b"x" * 600])
@@ -96,7 +96,7 @@ async def test_what_is_no_tls_is_closed(node: Identity, data: bytes) -> None:
         writer.write(data)
         assert b"HTTP/" not in await ends(reader)
         await hang_up(writer)
-        await refused(farm, Refusal.TLS)
+        await refused(farm, ConnectionRefusal.TLS)
 
 
 async def test_who_leaves_in_the_middle_is_counted(node: Identity) -> None:
@@ -104,13 +104,13 @@ async def test_who_leaves_in_the_middle_is_counted(node: Identity) -> None:
         _, writer = await foreign_client(farm)
         await until(lambda: farm.server.counters.unauthenticated == 1)
         await hang_up(writer)
-        await refused(farm, Refusal.LEFT)
+        await refused(farm, ConnectionRefusal.LEFT)
 
 
 async def test_who_looks_in_without_a_word_is_counted(node: Identity) -> None:
     async with serving(node) as farm:
         socket.create_connection((farm.endpoint.host, farm.endpoint.port)).close()
-        await refused(farm, Refusal.LEFT)
+        await refused(farm, ConnectionRefusal.LEFT)
 
 
 async def test_a_byte_at_a_time_does_not_pass_the_deadline_over_tls(
@@ -130,7 +130,7 @@ async def test_a_byte_at_a_time_does_not_pass_the_deadline_over_tls(
         assert await soon(ended) == b""
         assert 1010.0 <= clock.time() < 1010.2
         await hang_up(writer)
-        await refused(farm, Refusal.DEADLINE)
+        await refused(farm, ConnectionRefusal.DEADLINE)
 
 
 async def test_a_byte_at_a_time_does_not_pass_the_deadline_within_tls(node: Identity) -> None:
@@ -149,7 +149,7 @@ async def test_a_byte_at_a_time_does_not_pass_the_deadline_within_tls(node: Iden
             await asyncio.wait([ended], timeout=0.005)
         assert await soon(ended) == b""
         await hang_up(writer)
-        await refused(farm, Refusal.DEADLINE)
+        await refused(farm, ConnectionRefusal.DEADLINE)
 
 
 async def test_a_crowd_of_silent_strangers_does_not_keep_a_peer_out(node: Identity) -> None:
@@ -162,7 +162,7 @@ async def test_a_crowd_of_silent_strangers_does_not_keep_a_peer_out(node: Identi
         ]
         await until(lambda: farm.server.counters.accepted == 18)
         assert farm.server.counters.unauthenticated == 8
-        assert farm.server.counters.refused == {Refusal.CROWDED: 10}
+        assert farm.server.counters.refused == {ConnectionRefusal.CROWDED: 10}
         reader, writer = await foreign_session(farm)
         writer.write(encode_request(request(index=3)))
         assert await read_responses(reader, 1) == [3]
@@ -180,7 +180,7 @@ async def test_too_many_strangers_from_one_address_push_out_their_oldest(node: I
             await until(lambda: farm.server.counters.accepted == number)  # noqa: B023
         assert await ends(crowd[0][0]) == b""
         assert farm.server.counters.unauthenticated == 3
-        assert farm.server.counters.refused == {Refusal.SOURCE: 1}
+        assert farm.server.counters.refused == {ConnectionRefusal.SOURCE: 1}
         for _, writer in crowd:
             await hang_up(writer)
 
@@ -220,11 +220,11 @@ async def test_a_crowd_from_the_same_address_does_not_keep_a_peer_out(node: Iden
                 for round_ in range(5):
                     async with connected(farm) as link:
                         assert await soon(ask(link, request(index=round_))) == response(request(index=round_))
-                refused_count = counters.refused[Refusal.SOURCE]
-                await until(lambda: counters.refused[Refusal.SOURCE] >= refused_count + 100)
+                refused_count = counters.refused[ConnectionRefusal.SOURCE]
+                await until(lambda: counters.refused[ConnectionRefusal.SOURCE] >= refused_count + 100)
             assert counters.unauthenticated <= MAX_UNAUTHENTICATED_PER_SOURCE
             # However many the strangers are, the log does not fill up.
-            assert len([line for line in lines if line["event"] == "connection refused"]) <= len(Refusal)
+            assert len([line for line in lines if line["event"] == "connection refused"]) <= len(ConnectionRefusal)
         finally:
             for task in crowd:
                 task.cancel()

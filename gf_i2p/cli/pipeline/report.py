@@ -38,10 +38,10 @@ def run(options: argparse.Namespace) -> Answer:
     span = Span.parse(options.since, options.until)
     check_out(options.out)
     with ProgressLine() as progress, working(options, progress) as (spark, steps):
-        from gf_i2p.pipeline.report.gather import Scope  # noqa: PLC0415 -- needs Spark
+        from gf_i2p.pipeline.report.gather import ReportScope  # noqa: PLC0415 -- needs Spark
         from gf_i2p.pipeline.report.job import ReportOptions, make_report  # noqa: PLC0415
 
-        scope = Scope(tuple(dict.fromkeys(options.farm)), span.since_ms, span.until_ms)
+        scope = ReportScope(tuple(dict.fromkeys(options.farm)), span.since_ms, span.until_ms)
         report_options = ReportOptions(options.out, scope)
         figures = make_report(spark, Lake(options.lake), report_options, lambda text: steps(f"summing up {text}"))
     return Answer(asdict(figures), show(figures))

@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> Answer:
         working(options, progress) as (spark, steps),
         _signals() as stop,
     ):
-        from gf_i2p.pipeline.stream.alerts import Limits  # noqa: PLC0415 -- needs Spark
+        from gf_i2p.pipeline.stream.alerts import AlertLimits  # noqa: PLC0415 -- needs Spark
         from gf_i2p.pipeline.stream.job import StreamOptions, stream  # noqa: PLC0415
 
         def on_batch(batch: "Batch") -> None:
@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> Answer:
             once=options.once,
             every_seconds=options.every,
             batch_bytes=options.batch_mb << 20,
-            limits=Limits(availability=options.least_available / 100, farm_silent_ms=options.farm_silent * 60_000),
+            limits=AlertLimits(availability=options.least_available / 100, farm_silent_ms=options.farm_silent * 60_000),
             noticed_ms=last_alert_ms,
         )
         steps("taking a batch")

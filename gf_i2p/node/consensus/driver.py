@@ -26,9 +26,9 @@ from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.writer import LogWriter
 from gf_i2p.transport.backoff import Backoff
-from gf_i2p.transport.delivery import NotDeliveredError, NotTaken, UnansweredError, deliver
+from gf_i2p.transport.delivery import NotTaken, deliver
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
+from gf_i2p.wire.errors import NotCommittedError
 from gf_i2p.wire.limits import MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
 from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, OversizedRequest, Request, Response
@@ -258,30 +258,29 @@ class Driver:
                 partial(self._submit, entries, self._loop.time() + seconds),
                 _refusal,
                 final=lambda response: response.accepted,
+                unknown=self._unknown,
                 pause=Backoff(floor=RETRY_SECONDS, ceiling=RETRY_SECONDS),
                 seconds=seconds,
             )
-        except UnansweredError:
-            why = (
-                self._end_reason
-                or "the connection to the leader broke, or the leader was deposed, or the time limit passed"
-            )
-            raise OutcomeUnknownError(
-                f"{why}: the entry may be in the log, or get there. Look for the entry before you post again, or post "
-                "only entries that do no harm twice."
-            ) from None
-        except NotDeliveredError as error:
+        except NotCommittedError as error:
             raise NotCommittedError(f"not committed: {self._end_reason or error}") from None
         return response.next_index - 1
+
+    def _unknown(self, _: int, late: bool) -> str:  # noqa: ARG002 -- as `deliver` calls it
+        why = "the connection to the leader broke, or the leader was deposed, or the time limit passed"
+        return (
+            f"{self._end_reason or why}: the entry may be in the log, or get there. Look for the entry before you post again, or post "
+            "only entries that do no harm twice."
+        )
 
     async def _reachable_leader(self, entries: Sequence[Entry]) -> int | NotTaken:
         """Return the leader's id, or why nothing can be posted now.
 
         A leader other than this server must be connected, and the way there must have room for these entries. Raises
-        `NotDeliveredError` when this driver has ended.
+        `NotCommittedError` when this driver has ended.
         """
         if self._end_reason is not None:
-            raise NotDeliveredError
+            raise NotCommittedError
         leader = self.core.leader
         peer = self._peers.get(leader)
         if peer is None or not peer.connected:

@@ -41,7 +41,7 @@ class RouterPasswords(Table):
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class RouterLogin:
     """A user and its password."""
 
     user: str
@@ -52,9 +52,9 @@ class Login:
 class RouterLogins:
     """The logins at one router. None: the interface asks for no login."""
 
-    i2cp: Login | None = None
-    sam: Login | None = None
-    proxy: Login | None = None
+    i2cp: RouterLogin | None = None
+    sam: RouterLogin | None = None
+    proxy: RouterLogin | None = None
 
     @classmethod
     def of(cls, router: RouterTable, passwords: RouterPasswords) -> Self:
@@ -66,13 +66,13 @@ class RouterLogins:
         )
 
 
-def _login(user: str | None, secret: SecretStr | None, name: str, passwords: RouterPasswords) -> Login | None:
+def _login(user: str | None, secret: SecretStr | None, name: str, passwords: RouterPasswords) -> RouterLogin | None:
     password = None if secret is None else secret.get_secret_value()
     try:
         check_pair(user, password, f"router.{name}_user", f"{passwords.file_name}: {name}_password")
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    return None if user is None or password is None else Login(user, password)
+    return None if user is None or password is None else RouterLogin(user, password)
 
 
 def proxy_settings(router: RouterTable, logins: RouterLogins) -> ProxySettings:

@@ -40,7 +40,7 @@ _OF_CLOSEST: Final = frozenset({"hash", "name", "day", "rank", "floodfill", "dis
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ReportScope:
     """The farms and times of the report. Times are in milliseconds since the epoch; None: no limit."""
 
     farms: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Scope:
     until_ms: int | None = None
 
 
-def gather(spark: SparkSession, lake: Lake, scope: Scope, say: Callable[[str], None] = lambda _: None) -> Report:
+def gather(spark: SparkSession, lake: Lake, scope: ReportScope, say: Callable[[str], None] = lambda _: None) -> Report:
     """Sum up the lake. `say`: called with the name of each step.
 
     Raises `PipelineError` when `scope` names too many farms, when its period is empty, or when the lake has nothing of

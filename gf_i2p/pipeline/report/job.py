@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from gf_i2p.pipeline.lake.paths import Lake
-from gf_i2p.pipeline.report.gather import Scope, gather
+from gf_i2p.pipeline.report.gather import ReportScope, gather
 from gf_i2p.pipeline.report.page import page
 
 
@@ -18,7 +18,7 @@ class ReportOptions:
 
     out: Path
     """The file; an existing file is replaced."""
-    scope: Scope = field(default_factory=Scope)
+    scope: ReportScope = field(default_factory=ReportScope)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ _IDLE: Final = ("off", "dry-run")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AlertLimits:
     """Limits at which alerts begin and end."""
 
     silent_ms: int = FRESH_MS
@@ -66,7 +66,7 @@ class Limits:
         return (1 + self.availability) / 2
 
 
-def note_alerts(spark: "SparkSession", lake: Lake, entries: "DataFrame", limits: Limits) -> int:
+def note_alerts(spark: "SparkSession", lake: Lake, entries: "DataFrame", limits: AlertLimits) -> int:
     """Judge the farms, and write the alerts that begin and end; return the number of these events.
 
     `entries`: the entries of the farms that have new entries, at least of each farm's last day.
@@ -109,7 +109,7 @@ def changes(possible: "DataFrame", present: "DataFrame") -> "DataFrame":
     )
 
 
-def conditions(entries: "DataFrame", limits: Limits) -> "DataFrame":
+def conditions(entries: "DataFrame", limits: AlertLimits) -> "DataFrame":
     """Return for each farm and server the possible alerts: `alert`, whether it `begins` or `ends`, `value`, `text`."""
     servers = _servers(entries, limits)
     name = fn.when(fn.col("server") < FIRST_LEAF_MEMBER_ID, "server ").otherwise("member ")
@@ -158,7 +158,7 @@ def conditions(entries: "DataFrame", limits: Limits) -> "DataFrame":
     return server_alerts.unionByName(_publisher(servers, limits))
 
 
-def _publisher(servers: "DataFrame", limits: Limits) -> "DataFrame":
+def _publisher(servers: "DataFrame", limits: AlertLimits) -> "DataFrame":
     """Return the possible alert `publisher` of each farm: no server publishes, though a server should."""
     at, belongs = fn.col("at_ms"), fn.col("belongs")
     since_ms = at - fn.coalesce("published_ms", "first_ms")
@@ -185,7 +185,7 @@ def _publisher(servers: "DataFrame", limits: Limits) -> "DataFrame":
     )
 
 
-def _servers(entries: "DataFrame", limits: Limits) -> "DataFrame":
+def _servers(entries: "DataFrame", limits: AlertLimits) -> "DataFrame":
     """Return each server's state at the farm's newest report, `at_ms`. Null: the entries do not tell."""
     meta = fn.col("record.meta")
     mode = fn.coalesce(fn.col("record.config.mode"), fn.lit("meta"))

@@ -22,7 +22,7 @@ from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS, LATEST_MS, entries_s
 from gf_i2p.pipeline.read.record_schema import RecordSchema, columns
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES
 from gf_i2p.pipeline.read.survey import LATE_MS
-from gf_i2p.pipeline.stream.alerts import Limits, note_alerts
+from gf_i2p.pipeline.stream.alerts import AlertLimits, note_alerts
 from gf_i2p.pipeline.stream.stream_rows import BAD, arrived, arrived_schema
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Taking:
 
     lake: Lake
     schema_text: str
-    limits: Limits
+    limits: AlertLimits
     adaptive: str
     """The session's setting of adaptive execution, "true" or "false"."""
 

@@ -21,7 +21,7 @@ from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake, absolute
 from gf_i2p.pipeline.read.history_files import LISTED, listed
 from gf_i2p.pipeline.read.record_schema import columns
-from gf_i2p.pipeline.stream.alerts import EVENTS, MAX_EVENTS, Limits
+from gf_i2p.pipeline.stream.alerts import EVENTS, MAX_EVENTS, AlertLimits
 from gf_i2p.pipeline.stream.batch import BATCH, Taking, batches_root, ending_path, figures_path, stream_root
 from gf_i2p.pipeline.stream.history_source import DEFAULT_BYTES, FORMAT, HistorySource
 from gf_i2p.pipeline.stream.silent_farms import SilentFarms
@@ -106,7 +106,7 @@ class StreamOptions:
     """The least seconds between the beginnings of two batches."""
     batch_bytes: int = DEFAULT_BYTES
     """Approximate size of a batch, in unpacked bytes."""
-    limits: Limits = field(default_factory=Limits)
+    limits: AlertLimits = field(default_factory=AlertLimits)
     noticed_ms: int | None = None
     """Time, in ms since the epoch, up to which events were noticed that an earlier run has reported.
 

@@ -48,7 +48,7 @@ class Message(NamedTuple):
         return self.content.type is MessageType.CLIENT_REQUEST
 
 
-class Peer(NamedTuple):
+class PeerEnd(NamedTuple):
     """Token of a request of another server."""
 
     asker: int
@@ -149,7 +149,7 @@ class Machine:
         """Writes that are not durable."""
         self.flights: dict[int, tuple[int, int]] = {}
         """By slot: the peer and the tag of a request that waits for its answer."""
-        self.held: list[Peer] = []
+        self.held: list[PeerEnd] = []
         """Requests of other servers that wait for this server's answer."""
         self.values: dict[Token, bytes] = {}
         self._reads: list[tuple[int, int]] = []  # number of a read, and the index that must be applied before
@@ -185,7 +185,7 @@ class Machine:
     def request(self, message: Message, taken: int) -> None:
         """Take a request of another server."""
         assert isinstance(message.content, Request)
-        token = Peer(message.asker, message.slot, message.content.type is MessageType.CLIENT_REQUEST)
+        token = PeerEnd(message.asker, message.slot, message.content.type is MessageType.CLIENT_REQUEST)
         self.held.append(token)
         self._step(inputs.Incoming(token, message.content), taken)
 
@@ -224,7 +224,7 @@ class Machine:
         for item in self.gate.take(effects):
             self._release(item, taken)
         for token in effects.dropped:
-            if isinstance(token, Peer):
+            if isinstance(token, PeerEnd):
                 self.held.remove(token)
                 self.ended.append((token.asker, token.slot))
             else:
@@ -241,7 +241,7 @@ class Machine:
                 slot += 1
             self.flights[slot] = item.peer, item.tag
             self.outbox.append(Message(self.id, item.peer, slot, item.request))
-        elif isinstance(item.token, Peer):
+        elif isinstance(item.token, PeerEnd):
             self.held.remove(item.token)
             if not item.token.asks:
                 self.events.append(("sent", (self.id, item)))

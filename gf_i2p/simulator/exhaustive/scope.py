@@ -49,7 +49,7 @@ class Scope:
         }
 
 
-class Choice(NamedTuple):
+class MachineChoice(NamedTuple):
     """One step of the farm."""
 
     kind: str

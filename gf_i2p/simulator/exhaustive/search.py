@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from gf_i2p.simulator.cluster.trace import Trace, describe_message
 from gf_i2p.simulator.events import Events
-from gf_i2p.simulator.exhaustive.scope import Choice, Scope
-from gf_i2p.simulator.exhaustive.tables import KnownMachine, Step, Tables
+from gf_i2p.simulator.exhaustive.scope import MachineChoice, Scope
+from gf_i2p.simulator.exhaustive.tables import KnownMachine, Step, StepTables
 from gf_i2p.simulator.facts import Violation
 from gf_i2p.wire.messages import Request
 
@@ -65,13 +65,13 @@ class Search:
         """Number of choices to the state that is farthest from the beginning."""
         self.choices = 0
         """Number of choices tried."""
-        self.way: list[Choice] = []
+        self.way: list[MachineChoice] = []
         """The choices to the violation."""
-        self.tables = Tables()
+        self.tables = StepTables()
         self._limits = scope.limits
         self._reached: dict[State, int] = {}
-        self._origins: list[tuple[int, Choice]] = []  # for each state in `_reached`: the state before, and the choice
-        self._notice: Callable[[Choice, int], None] | None = None  # gets each step of a machine, with its events
+        self._origins: list[tuple[int, MachineChoice]] = []  # of each state in `_reached`: the state before, the choice
+        self._notice: Callable[[MachineChoice, int], None] | None = None  # gets each step of a machine, with its events
 
     @property
     def states(self) -> int:
@@ -106,11 +106,11 @@ class Search:
     def _first(self) -> State:
         state = *self.tables.begin(self.scope.servers), (), (), (0,) * len(self._limits)
         self._reached[state] = 0
-        self._origins.append((0, Choice("", 0)))
+        self._origins.append((0, MachineChoice("", 0)))
         return state
 
-    def _way_to(self, number: int) -> list[Choice]:
-        way: list[Choice] = []
+    def _way_to(self, number: int) -> list[MachineChoice]:
+        way: list[MachineChoice] = []
         while number:
             number, choice = self._origins[number]
             way.append(choice)
@@ -118,7 +118,7 @@ class Search:
 
     # Choices --------------------------------------------------------------------------------------------------------
 
-    def _choices(self, state: State) -> Iterator[Choice]:
+    def _choices(self, state: State) -> Iterator[MachineChoice]:
         """Yield the choices in a state. While messages arrive, no time passes, and clients wait."""
         machines, _, queue, late, used = state
         left = {kind: most - so_far for (kind, most), so_far in zip(self._limits.items(), used, strict=True)}
@@ -129,44 +129,46 @@ class Search:
             # Until a server takes a message, its crash has no effect that a later crash would not have.
             if next_one is None or next_one.receiver == server or known.held:
                 if known.pending:
-                    yield Choice("store", server)
+                    yield MachineChoice("store", server)
                 if left["crash"] > 0:
                     for kept in range(known.pending + 1):
-                        yield Choice("crash", server, kept)
+                        yield MachineChoice("crash", server, kept)
             if left["cut"] > 0 and len(self._ways_of(server, queue)) > 1:
-                yield Choice("cut", server)
+                yield MachineChoice("cut", server)
             if next_one is None:
                 yield from self._choices_of(state, server, known, left)
         if next_one is not None:
-            yield from self._in_time_or_slow(state, Choice("deliver", next_one.receiver, queue[0]))
+            yield from self._in_time_or_slow(state, MachineChoice("deliver", next_one.receiver, queue[0]))
             if left["lose"] > 0 and next_one.slot in self._known(state, next_one.asker).flights:
-                yield Choice("lose", next_one.asker, queue[0])
+                yield MachineChoice("lose", next_one.asker, queue[0])
             if left["late"] > 0:
-                yield Choice("late", next_one.receiver, queue[0])
+                yield MachineChoice("late", next_one.receiver, queue[0])
             if left["duplicate"] > 0 and isinstance(next_one.content, Request):
-                yield from self._in_time_or_slow(state, Choice("duplicate", next_one.receiver, queue[0]))
+                yield from self._in_time_or_slow(state, MachineChoice("duplicate", next_one.receiver, queue[0]))
             return
         for number in dict.fromkeys(late):
             message = self.tables.messages[number]
-            yield from self._in_time_or_slow(state, Choice("arrive", message.receiver, number))
+            yield from self._in_time_or_slow(state, MachineChoice("arrive", message.receiver, number))
             if left["lose"] > 0 and message.slot in self._known(state, message.asker).flights:
-                yield Choice("give up", message.asker, message.slot)
+                yield MachineChoice("give up", message.asker, message.slot)
 
-    def _choices_of(self, state: State, server: int, known: KnownMachine, left: dict[str, int]) -> Iterator[Choice]:
+    def _choices_of(
+        self, state: State, server: int, known: KnownMachine, left: dict[str, int]
+    ) -> Iterator[MachineChoice]:
         """Yield the choices of one server while no message arrives."""
         if left["time-out"] > 0:
             everybody = (2 << self.scope.servers) - 2 - (1 << server)
-            yield from self._in_time_or_slow(state, Choice("time-out", server, everybody))
-            outbox = self._step(_Farm.of(state), Choice("time-out", server)).outbox
+            yield from self._in_time_or_slow(state, MachineChoice("time-out", server, everybody))
+            outbox = self._step(_Farm.of(state), MachineChoice("time-out", server)).outbox
             if any(self.tables.messages[each].is_question for each in outbox):
-                yield from self._in_time_or_slow(state, Choice("time-out", server, 0))
+                yield from self._in_time_or_slow(state, MachineChoice("time-out", server, 0))
         if known.leads and left["propose"] > 0:
             number = self.scope.proposals - left["propose"] + 1
-            yield from self._in_time_or_slow(state, Choice("propose", server, number))
+            yield from self._in_time_or_slow(state, MachineChoice("propose", server, number))
         if known.leads and left["read"] > 0:
-            yield Choice("read", server, self.scope.reads - left["read"] + 1)
+            yield MachineChoice("read", server, self.scope.reads - left["read"] + 1)
 
-    def _in_time_or_slow(self, state: State, choice: Choice) -> Iterator[Choice]:
+    def _in_time_or_slow(self, state: State, choice: MachineChoice) -> Iterator[MachineChoice]:
         yield choice
         if state[-1][_SLOW] < self._limits["slow"] and not self._known(state, choice.server).pending:
             yield choice._replace(slow=True)
@@ -174,7 +176,7 @@ class Search:
     def _known(self, state: State, server: int) -> KnownMachine:
         return self.tables.machines[state[0][server - 1]]
 
-    def _after(self, state: State, choice: Choice) -> State | None:
+    def _after(self, state: State, choice: MachineChoice) -> State | None:
         """Return the state after a choice; None: the choice leaves the scope, or has no effect. Raises `Violation`."""
         kind, server, number, slow = choice
         farm = _Farm.of(state)
@@ -188,7 +190,7 @@ class Search:
             if kind == "cut":
                 self._cut(farm, server)
             elif kind == "lose":
-                self._apply(farm, Choice("give up", server, self.tables.messages[number].slot))
+                self._apply(farm, MachineChoice("give up", server, self.tables.messages[number].slot))
             elif kind == "time-out":
                 self._time_out(farm, server, number)
             elif kind != "late":
@@ -198,7 +200,7 @@ class Search:
                 return None
             if not slow and (kind == "store" or not self._known(state, server).pending):
                 for _ in range(pending):
-                    self._apply(farm, Choice("store", server))
+                    self._apply(farm, MachineChoice("store", server))
         except _OutOfScopeError:
             return None
         spent = {"lose" if kind == "give up" else kind, *(["slow"] if slow else [])}
@@ -216,26 +218,26 @@ class Search:
         farm.queue = [each for each in farm.queue if each not in lost]
         for message in map(self.tables.messages.__getitem__, lost):
             if message.slot in self.tables.machines[farm.machines[message.asker - 1]].flights:
-                self._apply(farm, Choice("give up", message.asker, message.slot))
+                self._apply(farm, MachineChoice("give up", message.asker, message.slot))
 
     def _time_out(self, farm: _Farm, server: int, answering: int) -> None:
         """Let a time-out end. The questions to other servers are answered, or fail, before anything else happens.
 
         A question and its answer promise nothing, so a late one could not break a promise.
         """
-        for number in self._apply(farm, Choice("time-out", server)):
+        for number in self._apply(farm, MachineChoice("time-out", server)):
             message = self.tables.messages[number]
             if not message.is_question:
                 continue
             farm.queue.remove(number)
             if answering >> message.answerer & 1:
-                (answer,) = self._apply(farm, Choice("deliver", message.answerer, number))
+                (answer,) = self._apply(farm, MachineChoice("deliver", message.answerer, number))
                 farm.queue.remove(answer)
-                self._apply(farm, Choice("deliver", server, answer))
+                self._apply(farm, MachineChoice("deliver", server, answer))
             else:
-                self._apply(farm, Choice("give up", server, message.slot))
+                self._apply(farm, MachineChoice("give up", server, message.slot))
 
-    def _apply(self, farm: _Farm, choice: Choice) -> tuple[int, ...]:
+    def _apply(self, farm: _Farm, choice: MachineChoice) -> tuple[int, ...]:
         """Let one machine take a step, and return the new messages. Raises `Violation` or `_OutOfScopeError`."""
         step = self._step(farm, choice)
         if step.term > self.scope.terms:
@@ -249,10 +251,10 @@ class Search:
             ways = [self.tables.messages[each] for each in (*farm.queue, *farm.late)]
             waits = slot in self.tables.machines[farm.machines[asker - 1]].flights
             if waits and all((each.asker, each.slot) != (asker, slot) for each in ways):
-                self._apply(farm, Choice("give up", asker, slot))
+                self._apply(farm, MachineChoice("give up", asker, slot))
         return step.outbox
 
-    def _step(self, farm: _Farm, choice: Choice) -> Step:
+    def _step(self, farm: _Farm, choice: MachineChoice) -> Step:
         taken = 0
         for each in (*farm.queue, *farm.late):
             message = self.tables.messages[each]
@@ -278,7 +280,7 @@ class Search:
         trace = Trace(events, write)
         state: State | None = self._first()
 
-        def notice(choice: Choice, number: int) -> None:
+        def notice(choice: MachineChoice, number: int) -> None:
             core: object = None
             for name, arguments in self.tables.events[number]:
                 if name == "stepped":

@@ -46,7 +46,7 @@ class KnownMachine:
     """Asker and slot of each request that waits for this machine's answer."""
 
 
-class Tables:
+class StepTables:
     """All known states of single servers and of the checker, by number, and the steps between them."""
 
     def __init__(self) -> None:

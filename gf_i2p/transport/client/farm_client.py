@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Self, cast
+from typing import Final, Self
 
 import structlog
 
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client.known_servers import KnownServers, Prepare, ServerEndpoint
 from gf_i2p.transport.client.server_queries import Survey, ask_all, fetch_configuration
-from gf_i2p.transport.delivery import NotDeliveredError, NotTaken, UnansweredError, deliver
+from gf_i2p.transport.delivery import NotTaken, deliver
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.interface import Transport
@@ -19,7 +19,7 @@ from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
+from gf_i2p.wire.errors import NotCommittedError
 from gf_i2p.wire.key_credentials import Login
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
@@ -215,20 +215,23 @@ class FarmClient:
 
         `unknown`: makes the text of `OutcomeUnknownError` from the server's id and the reason.
         """
+
+        def unanswered(way: _Way, late: bool) -> str:
+            place, link = way
+            why = f"no answer came within {seconds:g} s" if late else link.last_error or "the connection ended"
+            return unknown(place.server, why)
+
         try:
             (place, _), response = await deliver(
                 self._reach_server,
                 partial(_send_request, request),
                 self._note_refusal,
                 final=final,
+                unknown=unanswered,
                 pause=_new_backoff(),
                 seconds=seconds,
             )
-        except UnansweredError as error:
-            place, link = cast("_Way", error.way)
-            why = f"no answer came within {seconds:g} s" if error.late else link.last_error or "the connection ended"
-            raise OutcomeUnknownError(unknown(place.server, why)) from None
-        except NotDeliveredError as error:
+        except NotCommittedError as error:
             why = str(error) or f"no server was reached ({self._troubles()})"
             raise NotCommittedError(f"Not committed within {seconds:g} s: {why}.") from None
         self._refusal = None
@@ -254,7 +257,7 @@ class FarmClient:
             leader = None if response.destination == NOBODY else response.destination
             refusal = await self._note_refusal(way, response)
             if leader in self._directory.troubles and not self._directory.of(leader):
-                raise NotDeliveredError(refusal.why)
+                raise NotCommittedError(refusal.why)
             return refusal
 
         try:
@@ -263,11 +266,12 @@ class FarmClient:
                 partial(_send_request, _client_request(())),
                 learn,
                 final=lambda response: response.accepted,
+                unknown=lambda _, __: "",  # a question is harmless
                 pause=_new_backoff(),
                 seconds=timeout,
                 harmless=True,
             )
-        except NotDeliveredError as error:
+        except NotCommittedError as error:
             trouble = str(error) or f"no server was reached ({self._troubles()})"
         else:
             self._leader, leader = place.server, response.source

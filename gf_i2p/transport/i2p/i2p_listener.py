@@ -17,7 +17,7 @@ import structlog
 from gf_i2p.netdb.destination import address_of
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.transport.backoff import Backoff
-from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Admission, Gate, source_of
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.tls.tcp_sockets import bind, check_address, host_port
@@ -267,7 +267,8 @@ class _Stream(asyncio.Protocol):
             peer = None
         if peer is None:
             self._admission.refuse(
-                Refusal.NOT_HTTP, "the router did not name the stream's sender: check that SAM forwards to this port"
+                ConnectionRefusal.NOT_HTTP,
+                "the router did not name the stream's sender: check that SAM forwards to this port",
             )
             self._transport.abort()
             return

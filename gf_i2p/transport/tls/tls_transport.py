@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
-from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Admission, Gate, source_of
 from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError, error_text
 from gf_i2p.transport.tls.certificates import fingerprint, parse_fingerprint
@@ -244,7 +244,7 @@ async def _shake_hands(
         )
     except OSError as error:
         if isinstance(error, ssl.SSLError):
-            admission.refuse(Refusal.TLS, _tls_reason(error))
+            admission.refuse(ConnectionRefusal.TLS, _tls_reason(error))
     if handshake.error is not None:
         raise handshake.error
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bridges.serving.post_reader import PostReader, RefusedError
+from bridges.serving.post_reader import BadPostError, PostReader
 
 POST = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -17,7 +17,7 @@ def fed(*pieces: bytes) -> bytes | int | None:
         for piece in pieces:
             if (body := reader.feed(piece)) is not None:
                 return body
-    except RefusedError as error:
+    except BadPostError as error:
         return error.status
     return None
 

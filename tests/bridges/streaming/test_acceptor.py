@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bridges.hosting_protocol import StreamLimits
 from bridges.streaming import limits
-from bridges.streaming.acceptor import Acceptor, RefusedError
+from bridges.streaming.acceptor import Acceptor, StreamRefusedError
 from bridges.streaming.envelope import pack_packet
 from bridges.streaming.errors import PacketError, StreamingError
 from bridges.streaming.packet import Flag, Packet
@@ -84,7 +84,7 @@ def test_a_first_packet_that_somebody_has_recorded_opens_none_again() -> None:
     stream.reset("over")
     accepting.ended(stream, 1.0)
     assert accepting.open == 0
-    with pytest.raises(RefusedError, match="has opened a stream before"):
+    with pytest.raises(StreamRefusedError, match="has opened a stream before"):
         accepting.receive(first(), 1.0 + limits.LINGER)
     opened(accepting, first(78), 2.0 + limits.LINGER)
     assert accepting.refused == 1
@@ -155,12 +155,12 @@ def test_what_overtakes_the_first_packet_is_kept_for_it_but_not_for_long() -> No
 def test_streams_have_limits_in_all_and_for_each_client() -> None:
     accepting = acceptor(most=StreamLimits(5, 3))
     streams = [opened(accepting, first(number, payload=b"x")) for number in (1, 2, 3)]
-    with pytest.raises(RefusedError, match="the client has 3 streams"):
+    with pytest.raises(StreamRefusedError, match="the client has 3 streams"):
         accepting.receive(first(4, payload=b"x"), 0.0)
     other = DestinationKeys.generate(entropy(33))
     for number in (1, 2):
         opened(accepting, first(number, other, b"x"))
-    with pytest.raises(RefusedError, match="there are 5"):
+    with pytest.raises(StreamRefusedError, match="there are 5"):
         accepting.receive(first(3, other, b"x"), 0.0)
     streams[0].reset("over")
     accepting.ended(streams[0], 1.0)
@@ -178,7 +178,7 @@ def test_data_has_a_limit_of_all_streams_together(monkeypatch: pytest.MonkeyPatc
     assert 20_000 <= stream.buffered < 64 * 4100
     with pytest.raises(PacketError, match="no room for more data"):
         accepting.receive(data(stream, 65, bytes(4000)), 0.1)
-    with pytest.raises(RefusedError, match="the other streams hold too much"):
+    with pytest.raises(StreamRefusedError, match="the other streams hold too much"):
         accepting.receive(first(78, payload=b"x"), 0.1)
 
 
@@ -186,7 +186,7 @@ def test_when_no_more_are_taken_the_open_ones_go_on() -> None:
     accepting = acceptor()
     stream = opened(accepting, first())
     accepting.accepts_streams = False
-    with pytest.raises(RefusedError, match="no new streams are taken"):
+    with pytest.raises(StreamRefusedError, match="no new streams are taken"):
         accepting.receive(first(78), 0.1)
     accepting.receive(data(stream, 1), 0.1)
     assert stream.read() == b"x"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bridges.hosting_protocol import StreamLimits
 from bridges.streaming import limits
-from bridges.streaming.acceptor import Acceptor, RefusedError
+from bridges.streaming.acceptor import Acceptor, StreamRefusedError
 from bridges.streaming.crowding import gives_way
 from bridges.streaming.envelope import pack_packet
 from bridges.streaming.errors import PacketError
@@ -62,7 +62,7 @@ class Door:
         """Have the attackers send so many first packets, one after the other."""
         for number in range(count):
             self.now += seconds / count
-            with suppress(RefusedError):
+            with suppress(StreamRefusedError):
                 self.first(ATTACKERS[number % len(ATTACKERS)], payload)
             yield
 
@@ -203,7 +203,7 @@ def test_unfinished_streams_of_as_many_destinations_as_there_are_places_give_way
     for stranger in strangers:
         door.first(stranger, PART)
     newcomer = DestinationKeys.generate(entropy(800))
-    with pytest.raises(RefusedError, match="there are 20"):
+    with pytest.raises(StreamRefusedError, match="there are 20"):
         door.first(newcomer)
     door.now += limits.UNFINISHED
     assert door.first(newcomer) is not None
@@ -214,7 +214,7 @@ def test_a_destination_at_its_limit_displaces_its_own_idle_stream_or_is_refused(
     door = Door(StreamLimits(20, 3))
     other = door.active(ATTACKERS[0])
     own = [door.active() for _ in range(3)]
-    with pytest.raises(RefusedError, match="the client has 3"):
+    with pytest.raises(StreamRefusedError, match="the client has 3"):
         door.first()
     door.now += limits.STANDING
     door.send(own[0], 1, b"more")

@@ -9,7 +9,7 @@ from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.leaf_file import LEAF_FILE, LeafFile
-from gf_i2p.node.files.router_logins import Login, RouterLogins, RouterPasswords, proxy_settings
+from gf_i2p.node.files.router_logins import RouterLogin, RouterLogins, RouterPasswords, proxy_settings
 from gf_i2p.node.files.router_settings import RouterTable
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod, ProxySettings
 from tests.node.farm import NodeFarm
@@ -22,7 +22,8 @@ SERVERS = f'[[servers]]\nid = 1\nendpoint = "{INSIDE}"\n'
 
 def test_users_and_passwords_come_together() -> None:
     logins = RouterLogins.of(RouterTable(**USERS), RouterPasswords(**PASSWORDS))  # type: ignore[arg-type]
-    assert logins == RouterLogins(Login("one", "secret-1"), Login("two", "secret-2"), Login("three", "secret-3"))
+    expected = [RouterLogin(user, f"secret-{number}") for number, user in enumerate(("one", "two", "three"), 1)]
+    assert logins == RouterLogins(*expected)
     assert "secret" not in repr(logins)
     assert RouterLogins.of(RouterTable(), RouterPasswords()) == RouterLogins()
 
@@ -105,7 +106,7 @@ def test_a_leaf_members_file_has_all(tmp_path: Path) -> None:
     file = leaf(tmp_path, *lines)
     assert file.proxy == ProxySettings(user="three", password="secret-3")
     logins = RouterLogins.of(file.router, file)
-    assert (logins.i2cp, logins.sam) == (Login("one", "secret-1"), Login("two", "secret-2"))
+    assert (logins.i2cp, logins.sam) == (RouterLogin("one", "secret-1"), RouterLogin("two", "secret-2"))
     assert "secret" not in repr(file)
 
 

@@ -11,7 +11,7 @@ from gf_i2p.pipeline.lake.paths import PARTITIONS, Lake
 from gf_i2p.pipeline.report import gather_farm
 from gf_i2p.pipeline.report.chart_data import Period, Report, Turn
 from gf_i2p.pipeline.report.formats import HOUR_MS, day
-from gf_i2p.pipeline.report.gather import Scope, gather
+from gf_i2p.pipeline.report.gather import ReportScope, gather
 from gf_i2p.pipeline.report.job import ReportOptions, make_report
 from gf_i2p.pipeline.report.page import page
 from tests.pipeline.entry_rows import Row, entries
@@ -148,7 +148,7 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
 
 @pytest.fixture(scope="module")
 def report(spark: "SparkSession", lake: Lake) -> Report:
-    return gather(spark, lake, Scope())
+    return gather(spark, lake, ReportScope())
 
 
 def test_a_whole_lake(report: Report) -> None:
@@ -246,11 +246,11 @@ def test_what_is_too_much_is_summed_up(spark: "SparkSession", lake: Lake, monkey
 
 def test_what_is_not_there(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="begin with gf-i2p pipeline ingest"):
-        gather(spark, Lake(str(tmp_path)), Scope())
+        gather(spark, Lake(str(tmp_path)), ReportScope())
     with pytest.raises(PipelineError, match="nothing of a farm 'wub'"):
-        gather(spark, lake, Scope(("web", "wub")))
+        gather(spark, lake, ReportScope(("web", "wub")))
     with pytest.raises(PipelineError, match="The period is empty"):
-        gather(spark, lake, Scope((), at(3), at(3)))
+        gather(spark, lake, ReportScope((), at(3), at(3)))
 
 
 def test_of_a_farm_that_was_not_replayed_nothing_is_said_that_a_replay_shows(report: Report) -> None:
@@ -273,13 +273,13 @@ def test_a_period_ends_with_the_newest_entry(spark: "SparkSession", tmp_path: Pa
     rows += [Row(index=1, received_ms=at(3), kind="other", value="{}", farm="one")]
     entries(spark, rows).write.partitionBy("farm", "day").parquet(lake.path("entries"))
     write(spark, lake, "server_hours", [("farm", day(at(0)), at(0), 1, 48, 1.0, 0, 0)])
-    report = gather(spark, lake, Scope())
+    report = gather(spark, lake, ReportScope())
     assert [each.period for each in report.farms] == [Period(at(0.1), at(0.4)), Period(at(3), at(3) + 60_000)]
     assert report.farms[0].heat is not None
     assert [*report.farms[0].heat.rows[0].cells] == [0]
     assert "NaN" not in page(report)
     with pytest.raises(PipelineError, match="nothing of a farm 'farm'"):
-        gather(spark, lake, Scope(("farm",), at(-1), at(0.1)))  # the end is no part of a period
+        gather(spark, lake, ReportScope(("farm",), at(-1), at(0.1)))  # the end is no part of a period
 
 
 def test_the_hour_in_which_a_period_begins_has_a_place_of_its_own(spark: "SparkSession", lake: Lake) -> None:
@@ -306,7 +306,7 @@ def test_members_are_not_counted_as_servers(
 
 def test_no_more_farms_than_a_report_has(spark: "SparkSession", lake: Lake) -> None:
     with pytest.raises(PipelineError, match="A report shows up to 8 farms, not 9"):
-        gather(spark, lake, Scope(("web", *(f"farm-{number}" for number in range(8)))))
+        gather(spark, lake, ReportScope(("web", *(f"farm-{number}" for number in range(8)))))
 
 
 def test_a_lake_with_one_table_only(spark: "SparkSession", tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
-from gf_i2p.pipeline.stream.alerts import EVENTS, Limits, note_alerts
+from gf_i2p.pipeline.stream.alerts import EVENTS, AlertLimits, note_alerts
 from tests.farm.strategies import NOW
 from tests.pipeline.entry_rows import Row, entries
 from tests.pipeline.stream.server_records import said
@@ -32,7 +32,7 @@ class Farm:
     def judged(self) -> set[tuple[int | None, str, str]]:
         """Judge the farm; return server, alert and event of what begins and ends."""
         before = len(self.events())
-        count = note_alerts(self._spark, self._lake, entries(self._spark, self._rows), Limits())
+        count = note_alerts(self._spark, self._lake, entries(self._spark, self._rows), AlertLimits())
         events = self.events()[before:]
         assert count == len(events)
         return {each[:3] for each in events}

@@ -17,7 +17,7 @@ from gf_i2p.cli.pipeline import stream as command
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.pipeline.stream import job
-from gf_i2p.pipeline.stream.alerts import Limits
+from gf_i2p.pipeline.stream.alerts import AlertLimits
 from gf_i2p.pipeline.stream.job import Batch, Event, StreamFigures, StreamOptions
 
 BATCH = Batch(
@@ -93,7 +93,7 @@ def test_for_programs(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     )
     answer = json.loads(capsys.readouterr().out)
     assert (answer["ok"], answer["new"], answer["events"]) == (True, 1000, 2)
-    assert runs.options == StreamOptions(True, 5, 1 << 20, Limits(availability=0.5, farm_silent_ms=120_000))
+    assert runs.options == StreamOptions(True, 5, 1 << 20, AlertLimits(availability=0.5, farm_silent_ms=120_000))
 
 
 def test_alerts_are_added_to_a_file_and_it_says_what_was_told(runs: Runs, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gf_i2p.transport.client.server_queries import ask_for_newer, fetch_configuration
-from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.errors import DialError, UnreachableError
@@ -195,7 +195,7 @@ async def test_a_user_with_all_its_connections_is_told_nothing_more(node: Identi
         _, writer = await foreign_session(farm)
         with pytest.raises(UnreachableError, match="the connection ended without an answer"):
             await fetch(farm)
-        assert farm.server.counters.refused == {Refusal.USER: 1}
+        assert farm.server.counters.refused == {ConnectionRefusal.USER: 1}
         await hang_up(writer)
         await until(lambda: farm.server.counters.current == 0)
         # Clients that are told do not stay in the count either.
@@ -215,7 +215,7 @@ async def test_who_asks_is_a_stranger_until_it_has_said_who_it_is(
         clock.move(10.0)
         assert await ends(reader) == b""
         await hang_up(writer)
-        assert farm.server.counters.refused == {Refusal.DEADLINE: 1}
+        assert farm.server.counters.refused == {ConnectionRefusal.DEADLINE: 1}
 
 
 async def test_what_is_sent_behind_the_request_is_not_read_as_messages(node: Identity) -> None:

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.i2p import i2p_listener
 from gf_i2p.transport.i2p.i2p_listener import MAX_PEER_LINE_BYTES, ConfiguredTunnel, I2pListener
@@ -183,7 +183,7 @@ async def test_the_line_may_be_cut_anywhere() -> None:
         ]
         assert arrivals.count == 1
         visitors[0].connection_lost(None)
-    assert gate.counters.refused == {Refusal.LEFT: len(whole)}
+    assert gate.counters.refused == {ConnectionRefusal.LEFT: len(whole)}
 
 
 async def test_the_line_may_come_byte_by_byte() -> None:
@@ -250,7 +250,7 @@ async def test_a_stream_without_a_peer_is_closed_and_counted(data: bytes) -> Non
         with capture_logs() as lines:
             assert await ends(await local_site.stream(data + b"Raft")) == b""
             await until(lambda: local_site.gate.counters.refused)
-        assert local_site.gate.counters.refused == {Refusal.NOT_HTTP: 1}
+        assert local_site.gate.counters.refused == {ConnectionRefusal.NOT_HTTP: 1}
         assert local_site.visitors == []
         assert "the router did not name the stream's sender: check that SAM forwards to this port" in str(lines)
         await until(lambda: not local_site.gate.counters.unauthenticated)
@@ -265,7 +265,7 @@ async def test_an_endless_line_is_read_up_to_its_limit() -> None:
     transport.feed(b"A")
     assert transport.aborted
     assert (visitors, arrivals.count) == ([], 0)
-    assert gate.counters.refused == {Refusal.NOT_HTTP: 1}
+    assert gate.counters.refused == {ConnectionRefusal.NOT_HTTP: 1}
     gate.close()
 
 
@@ -274,7 +274,7 @@ async def test_a_stream_that_ends_within_its_line_is_counted() -> None:
         await local_site.stream(LINE[:100])
         await until(lambda: local_site.gate.counters.accepted)
         await local_site.hang_up()
-        await until(lambda: local_site.gate.counters.refused == {Refusal.LEFT: 1})
+        await until(lambda: local_site.gate.counters.refused == {ConnectionRefusal.LEFT: 1})
         assert local_site.visitors == []
 
 
@@ -282,7 +282,7 @@ async def test_a_stream_that_ends_within_its_line_is_counted() -> None:
 async def test_a_stream_that_says_no_more_is_refused_at_the_deadline(data: bytes) -> None:
     async with site(Gate(handshake_seconds=0.05)) as local_site:
         assert await ends(await local_site.stream(data)) == b""
-        assert local_site.gate.counters.refused == {Refusal.DEADLINE: 1}
+        assert local_site.gate.counters.refused == {ConnectionRefusal.DEADLINE: 1}
 
 
 async def test_the_clock_runs_from_the_connection_and_not_from_the_line() -> None:
@@ -307,7 +307,7 @@ async def test_strangers_count_for_their_destinations() -> None:
         assert local_site.gate.counters.unauthenticated == 8
         third = await local_site.named_stream(1)
         assert await ends(first) == b""
-        assert local_site.gate.counters.refused == {Refusal.SOURCE: 1}
+        assert local_site.gate.counters.refused == {ConnectionRefusal.SOURCE: 1}
         assert local_site.gate.counters.unauthenticated == 8
         assert not any(reader.at_eof() for reader in (second, third, *others))
 
@@ -320,12 +320,12 @@ async def test_those_that_are_not_named_yet_push_out_their_like_only() -> None:
             unnamed.append(await local_site.stream())
             await until(lambda: local_site.gate.counters.accepted == number)  # noqa: B023
         assert await ends(unnamed[0]) == b""
-        assert local_site.gate.counters.refused == {Refusal.SOURCE: 1}
+        assert local_site.gate.counters.refused == {ConnectionRefusal.SOURCE: 1}
         assert not named_stream.at_eof()
         # A stream with a name is through at once, however many streams are silent.
         for number in range(2, 12):
             await local_site.named_stream(number)
-        assert local_site.gate.counters.refused == {Refusal.SOURCE: 2}
+        assert local_site.gate.counters.refused == {ConnectionRefusal.SOURCE: 2}
         assert len(local_site.visitors) == 11
         assert not unnamed[2].at_eof()
 

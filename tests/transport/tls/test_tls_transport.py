@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from gf_i2p.transport.connection_counters import Refusal
+from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError
 from gf_i2p.transport.tls import tcp_sockets, tls_transport
@@ -208,7 +208,7 @@ async def test_an_older_tls_is_refused_on_both_sides(node: Identity) -> None:
     async with site(node) as peer:
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await soon(asyncio.open_connection("127.0.0.1", peer.listener.port, ssl=old))
-        await until(lambda: peer.gate.counters.refused == {Refusal.TLS: 1})
+        await until(lambda: peer.gate.counters.refused == {ConnectionRefusal.TLS: 1})
 
 
 async def test_a_pinned_peer_is_not_told_a_name(node: Identity) -> None:
@@ -499,7 +499,7 @@ async def test_a_connection_that_is_refused_is_closed(node: Identity) -> None:
                 assert await soon(reader.read()) == b""
                 assert peer.gate.counters.unauthenticated == 2
         await hang_up(writer)
-        assert peer.gate.counters.refused[Refusal.SOURCE] == 1
+        assert peer.gate.counters.refused[ConnectionRefusal.SOURCE] == 1
 
 
 # --- Settings ---------------------------------------------------------------------------------------------
