@@ -269,8 +269,8 @@ class Driver:
     def _unknown(self, _: int, late: bool) -> str:  # noqa: ARG002 -- as `deliver` calls it
         why = "the connection to the leader broke, or the leader was deposed, or the time limit passed"
         return (
-            f"{self._end_reason or why}: the entry may be in the log, or get there. Look for the entry before you post again, or post "
-            "only entries that do no harm twice."
+            f"{self._end_reason or why}: the entry may be in the log, or get there. Look for the entry before you post "
+            "again, or post only entries that do no harm twice."
         )
 
     async def _reachable_leader(self, entries: Sequence[Entry]) -> int | NotTaken:
