@@ -6,7 +6,7 @@ from typing import Final
 
 from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.cluster.canaries.evidence import evidence_canaries
-from gf_i2p.simulator.cluster.canaries.harm import core_canaries
+from gf_i2p.simulator.cluster.canaries.harm import harm_canaries
 from gf_i2p.simulator.cluster.canaries.promptness import promptness_canaries
 from gf_i2p.simulator.life.canaries import farm_canaries
 
@@ -20,4 +20,4 @@ def by_name(canaries: Iterable[Canary]) -> Mapping[str, Canary]:
     return registry
 
 
-CANARIES: Final = by_name(chain(core_canaries(), evidence_canaries(), promptness_canaries(), farm_canaries()))
+CANARIES: Final = by_name(chain(harm_canaries(), evidence_canaries(), promptness_canaries(), farm_canaries()))

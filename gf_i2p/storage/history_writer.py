@@ -16,10 +16,8 @@ Opening reads the newest file whole, which takes up to a second. That file has n
 value goes unnoticed until the file is packed; from then on gzip's checksum guards it.
 """
 
-import fcntl
 import os
 import re
-import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -364,20 +362,11 @@ class History:
 
     def _lock_directory(self) -> None:
         self._lock = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        until = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self._stop_if_interrupted()
-                if time.monotonic() >= until:
-                    raise HistoryError(
-                        f"another process writes to {self.directory}: stop that process, a node or `gf-i2p snapshot "
-                        "restore`, or give each node a directory of its own"
-                    ) from None
-                time.sleep(0.02)
-            else:
-                return
+        if not private_files.lock_within(self._lock, LOCK_SECONDS, give_up=self._stop_if_interrupted):
+            raise HistoryError(
+                f"another process writes to {self.directory}: stop that process, a node or `gf-i2p snapshot "
+                "restore`, or give each node a directory of its own"
+            )
 
     def _last_index_of(self, file: HistoryFile) -> int:
         """Read a file that has ended, and return its last index."""

@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -9,6 +11,7 @@ from typing import Final
 
 from gf_i2p.storage.errors import StorageError
 
+_POLL_SECONDS: Final = 0.02
 _ZEROS: Final = bytes(1 << 20)
 _RUN: Final = token_hex(8)
 """Tells this run of the program from other runs: in a container each run has the same process id."""
@@ -126,6 +129,25 @@ def read_start(path: Path, size: int) -> bytes:
     """Return the first `size` bytes of `path`, fewer when the file is shorter."""
     with path.open("rb") as file:
         return file.read(size)
+
+
+def lock_within(descriptor: int, seconds: float, *, give_up: Callable[[], None] = lambda: None) -> bool:
+    """Wait up to `seconds` for an exclusive lock of an open file or directory; return whether this process has it now.
+
+    `give_up` is called between two attempts, and may raise an error that ends the wait. Raises `OSError` where the file
+    system has no locks.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            give_up()
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_POLL_SECONDS)  # a system call that waits for the lock has no time limit
+        else:
+            return True
 
 
 def holder(database: Path) -> str | None:

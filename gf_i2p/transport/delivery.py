@@ -30,10 +30,9 @@ async def deliver(
     learn: Callable[[WayT, Response | None], Awaitable[NotTaken]],
     *,
     final: Callable[[Response], bool],
-    unknown: Callable[[WayT, bool], str],
+    unknown: Callable[[WayT, bool], str] | None,
     pause: Backoff,
     seconds: float | None = None,
-    harmless: bool = False,
 ) -> tuple[WayT, Response]:
     """Ask one server after the other until an answer is final.
 
@@ -45,11 +44,11 @@ async def deliver(
             raise `NotCommittedError` to end the search.
         final: whether an answer ends the search.
         unknown: returns the text of an `OutcomeUnknownError`. The arguments are the way to the server that has not
-            answered, and whether the time was over; otherwise the connection has ended.
+            answered, and whether the time was over; otherwise the connection has ended. None: the request is harmless
+            and may be sent twice. Then a lost answer does not end the search: `learn` gets None.
         pause: returns the seconds between two tries. After a refusal with `at_once` the next try follows without a
             pause, but never two such tries in a row.
         seconds: time limit for the whole delivery; None: there is no limit.
-        harmless: whether the request may be sent twice. Then a lost answer does not end the search: `learn` gets None.
 
     Returns:
         The way to the server that gave the final answer, and that answer.
@@ -72,7 +71,7 @@ async def deliver(
                 else:
                     pending_way = way
                     response = await ask(way)
-                    if response is None and not harmless:
+                    if response is None and unknown is not None:
                         raise OutcomeUnknownError(unknown(way, False))
                     pending_way = None
                     if response is not None and final(response):
@@ -82,6 +81,6 @@ async def deliver(
                 if not followed_at_once:
                     await asyncio.sleep(pause.next())
     except TimeoutError:
-        if pending_way is not None and not harmless:
+        if pending_way is not None and unknown is not None:
             raise OutcomeUnknownError(unknown(pending_way, True)) from None
         raise NotCommittedError(refusal.why) from None

@@ -8,6 +8,7 @@ from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot, Token, Write
+from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.wire.entries import Entry, ValueType
@@ -472,6 +473,13 @@ def entry_name(entry: Entry) -> str:
         case _:
             value = entry.value.decode()
     return f"{entry.term}/{value}"
+
+
+def leadership(lab: Lab) -> Leader:
+    """Give the leadership of server 1."""
+    role = lab.core(1)._role
+    assert isinstance(role, Leader)
+    return role
 
 
 def assert_others_commit(lab: Lab) -> None:

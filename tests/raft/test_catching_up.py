@@ -3,13 +3,12 @@
 import pytest
 
 from gf_i2p.raft import inputs
-from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.membership_change import JOIN_PATIENCE, MAX_ROUNDS
 from gf_i2p.raft.settings import I2P, LAN, Timing
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import record_bytes
 from gf_i2p.wire.messages import NOBODY, MessageType, Request
-from tests.raft.lab import Lab
+from tests.raft.lab import Lab, leadership
 from tests.raft.test_membership_change import NEW, led, members, pack, reply, sent
 
 
@@ -159,10 +158,9 @@ def test_a_lost_block_takes_nothing_from_the_offset_of_the_packs() -> None:
     lab.step(1, inputs.Tick())
     sent(lab, MessageType.INSTALL_SNAPSHOT_REQUEST)
     lab.step(1, inputs.Failed(NEW, lab.last.tag))  # type: ignore[attr-defined]
-    role = lab.core(1)._role
-    assert isinstance(role, Leader)
-    assert role.changes.joining is not None
-    assert role.changes.joining.offset == 0
+    joining = leadership(lab).changes.joining
+    assert joining is not None
+    assert joining.offset == 0
 
 
 def test_a_lost_block_after_a_pack_takes_nothing_from_the_offset() -> None:
@@ -172,10 +170,9 @@ def test_a_lost_block_after_a_pack_takes_nothing_from_the_offset() -> None:
     reply(lab, 7)
     sent(lab, MessageType.INSTALL_SNAPSHOT_REQUEST)
     lab.step(1, inputs.Failed(NEW, lab.last.tag))  # type: ignore[attr-defined]
-    role = lab.core(1)._role
-    assert isinstance(role, Leader)
-    assert role.changes.joining is not None
-    assert role.changes.joining.offset == record_bytes(first.entries)
+    joining = leadership(lab).changes.joining
+    assert joining is not None
+    assert joining.offset == record_bytes(first.entries)
 
 
 def test_a_newcomer_that_refuses_the_whole_snapshot_is_given_up() -> None:

@@ -7,12 +7,11 @@ from gf_i2p.raft.allowance import INDEXES_AT_ONCE
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.effects import HardState
 from gf_i2p.raft.follower_progress import FollowerProgress
-from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.settings import I2P, LAN, Flow
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import LogPack, SnapshotSyncRequest
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
-from tests.raft.lab import Lab, application, configuration
+from tests.raft.lab import Lab, application, configuration, leadership
 from tests.raft.test_paper import append, ask, vote_request
 
 
@@ -293,10 +292,9 @@ def test_a_follower_whose_next_entry_is_the_last_dropped_one_gets_a_snapshot_or_
     lab.snapshot(1)
     base = lab.core(1).log.base
     assert base == 4
-    role = lab.core(1)._role
-    assert isinstance(role, Leader)
-    role.progress[3].back_to_probing(0)
-    role.progress[3].next, role.progress[3].match = base, 0
+    progress = leadership(lab).progress[3]
+    progress.back_to_probing(0)
+    progress.next, progress.match = base, 0
     if not has_snapshot:
         lab.core(1)._state.snapshot = None
     lab.now = lab.core(1).deadline
@@ -367,7 +365,8 @@ def test_a_server_without_its_state_still_says_why_it_cannot_follow() -> None:
     assert lab.core(1).cannot_follow == "entries over a limit"
 
 
-def test_no_heartbeat_continues_from_an_entry_that_was_dropped() -> None:
+def with_entries_on_the_way() -> Lab:
+    """Server 1 leads, and has committed eight entries with server 2; those for server 3 have no answer yet."""
     lab = Lab(3, flow=Flow(append_entries=2, in_flight=3))
     lab.elect(1)
     lab.settle()
@@ -377,9 +376,12 @@ def test_no_heartbeat_continues_from_an_entry_that_was_dropped() -> None:
         message = lab.network.popleft()
         if message.receiver != 3:
             lab.deliver(message)
-    role = lab.core(1)._role
-    assert isinstance(role, Leader)
-    progress = role.progress[3]
+    return lab
+
+
+def test_no_heartbeat_continues_from_an_entry_that_was_dropped() -> None:
+    lab = with_entries_on_the_way()
+    progress = leadership(lab).progress[3]
     progress.flights.popitem()
     assert progress.next == 8
     assert not progress.probing
@@ -390,18 +392,8 @@ def test_no_heartbeat_continues_from_an_entry_that_was_dropped() -> None:
 
 
 def test_new_entries_do_not_continue_from_an_entry_that_was_dropped() -> None:
-    lab = Lab(3, flow=Flow(append_entries=2, in_flight=3))
-    lab.elect(1)
-    lab.settle()
-    lab.advance(2 * LAN.heartbeat)
-    lab.propose(1, "many", *"abcdefgh")
-    while lab.network:
-        message = lab.network.popleft()
-        if message.receiver != 3:
-            lab.deliver(message)
-    role = lab.core(1)._role
-    assert isinstance(role, Leader)
-    lab.snapshot(1, role.progress[3].next)
+    lab = with_entries_on_the_way()
+    lab.snapshot(1, leadership(lab).progress[3].next)
     effects = lab.step(1, inputs.Propose([inputs.Proposal("more", [application("x")])]))
     (send,) = [send for send in effects.sends if send.peer == 3]
     assert send.request.type is MessageType.INSTALL_SNAPSHOT_REQUEST

@@ -1,18 +1,11 @@
 """The next message of a leader, and its time: heartbeats, blocks of a snapshot, and entries after a refusal."""
 
 from gf_i2p.raft import inputs
-from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.settings import LAN, Flow
 from gf_i2p.wire.messages import MessageType, Request, Response
-from tests.raft.lab import Lab
+from tests.raft.lab import Lab, leadership
 
 APPEND, INSTALL = MessageType.APPEND_ENTRIES_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST
-
-
-def leader_of(lab: Lab) -> Leader:
-    role = lab.core(1)._role
-    assert isinstance(role, Leader)
-    return role
 
 
 def with_snapshot() -> Lab:
@@ -27,7 +20,7 @@ def with_snapshot() -> Lab:
     lab.advance(LAN.heartbeat / 2)
     lab.heal()
     lab.network.clear()
-    progress = leader_of(lab).progress[3]
+    progress = leadership(lab).progress[3]
     progress.flights.clear()
     progress.next, progress.match, progress.probing, progress.sending = 1, 0, True, None
     return lab
@@ -45,7 +38,7 @@ def answer(lab: Lab, kind: MessageType, next_index: int, *, accepted: bool) -> N
 
 
 def tick(lab: Lab) -> None:
-    lab.now = max(lab.now, leader_of(lab).progress[3].sent_at + LAN.heartbeat)
+    lab.now = max(lab.now, leadership(lab).progress[3].sent_at + LAN.heartbeat)
     lab.step(1, inputs.Tick())
 
 
@@ -65,11 +58,11 @@ def test_a_block_is_followed_by_no_other_message_until_the_next_heartbeat() -> N
     lab = with_snapshot()
     lab.step(1, inputs.Reachable(3))
     assert [each.type for each in to_3(lab)] == [INSTALL]
-    assert leader_of(lab).progress[3].sent_at == lab.now
+    assert leadership(lab).progress[3].sent_at == lab.now
     lab.network.clear()
     tick(lab)
     assert not to_3(lab), "the block's answer comes first"
-    assert leader_of(lab).progress[3].sent_at == lab.now, "and no tick is due before the next heartbeat"
+    assert leadership(lab).progress[3].sent_at == lab.now, "and no tick is due before the next heartbeat"
 
 
 def test_a_refused_snapshot_is_not_sent_again_and_the_log_behind_it_is_tried() -> None:
@@ -100,7 +93,7 @@ def test_a_follower_that_asks_for_a_snapshot_gets_the_block_whatever_else_is_on_
     lab.network.clear()
     for _ in range(2):
         tick(lab)
-    assert len(leader_of(lab).progress[3].flights) == 2
+    assert len(leadership(lab).progress[3].flights) == 2
     answer(lab, MessageType.APPEND_ENTRIES_RESPONSE, 0, accepted=False)
     assert [each.type for each in to_3(lab)] == [INSTALL]
 
@@ -118,13 +111,13 @@ def test_a_refusal_of_an_acknowledged_entry_is_not_answered_at_once() -> None:
 
 def test_a_leader_that_leaves_says_nothing_about_dropped_entries() -> None:
     lab = with_snapshot()
-    progress = leader_of(lab).progress[3]
+    progress = leadership(lab).progress[3]
     progress.next, progress.probing = lab.core(1).log.base, False
-    leader_of(lab).tell_commit(lab.now)
+    leadership(lab).tell_commit(lab.now)
     effects = lab.core(1)._state.take_effects()
     assert [send.peer for send in effects.sends] == [2]
     progress.next += 1
-    leader_of(lab).tell_commit(lab.now)
+    leadership(lab).tell_commit(lab.now)
     effects = lab.core(1)._state.take_effects()
     assert [send.peer for send in effects.sends] == [2, 3]
 

@@ -54,10 +54,9 @@ class Servers:
             self.ask,
             self.learn,
             final=lambda response: response.accepted,
-            unknown=lambda server, late: f"server {server}, late: {late}",
+            unknown=None if harmless else lambda server, late: f"server {server}, late: {late}",
             pause=pause,
             seconds=seconds,
-            harmless=harmless,
         )
 
 

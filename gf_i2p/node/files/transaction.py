@@ -1,22 +1,19 @@
 """Changes of a directory's files: one command at a time, and each change done whole or not at all."""
 
 import contextlib
-import fcntl
 import os
 import secrets as randomness
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.file_names import FILES_LOCK
-from gf_i2p.storage.private_files import sync_directory, sync_file, write_private
+from gf_i2p.storage.private_files import lock_within, sync_directory, sync_file, write_private
 
 PATIENCE_SECONDS: Final = 10.0
 """Seconds that a command waits for the lock while another command holds it; most changes take milliseconds."""
-_POLL_SECONDS: Final = 0.02
 _RANDOM_END: Final = "[0-9a-f]" * 16
 """Pattern for the end of a temporary file's name."""
 
@@ -50,25 +47,19 @@ def changing(directory: Path, *, seconds: float = PATIENCE_SECONDS) -> Iterator[
 
 
 def _lock(descriptor: int, directory: Path, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() < end:
-                time.sleep(_POLL_SECONDS)
-                continue
-            pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-            raise ConfigError(
-                f"another command (process {pid or 'unknown'}) has been changing the files in {directory} for "
-                f"{seconds:g} s. Nothing was changed: try again when it has ended."
-            ) from None
-        except OSError as error:
-            raise ConfigError(
-                f"{directory / FILES_LOCK} cannot be locked ({error.strerror}): keep the directory on a local disk. "
-                "Nothing was changed."
-            ) from error
-        return
+    try:
+        has_lock = lock_within(descriptor, seconds)
+    except OSError as error:
+        raise ConfigError(
+            f"{directory / FILES_LOCK} cannot be locked ({error.strerror}): keep the directory on a local disk. "
+            "Nothing was changed."
+        ) from error
+    if not has_lock:
+        pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        raise ConfigError(
+            f"another command (process {pid or 'unknown'}) has been changing the files in {directory} for "
+            f"{seconds:g} s. Nothing was changed: try again when it has ended."
+        )
 
 
 @contextlib.contextmanager

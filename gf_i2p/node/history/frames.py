@@ -41,7 +41,7 @@ class FrameError(Exception):
 
 
 def encode_frame(head: Mapping[str, Any], body: bytes = b"") -> tuple[bytes, bytes]:
-    """Return the bytes of a frame in two pieces; so a large body is not copied."""
+    """Return the bytes of a frame in two pieces, so that nobody need copy a large body."""
     text = json.dumps(head, separators=(",", ":")).encode("utf-8")
     return LENGTHS.pack(len(text), len(body)) + text, body
 

@@ -44,29 +44,24 @@ class HistoryService:
         self._sending = threading.Lock()
 
     def run(self) -> None:
-        """Answer requests until the input ends."""
+        """Open the history, and answer requests until the input ends."""
         threading.Thread(target=self._receive, name="requests", daemon=True).start()
-        history: History | None = None
-        packing: Packing | None = None
+        first = self._waiting.get()
+        history = None if first is None else self._open(first[0])
+        if history is None:
+            return
+        packing = Packing(history, self._tell)
         try:
+            packing.wake()
             while (request := self._waiting.get()) is not None:
-                if history is None:
-                    history = self._open(request[0])
-                    if history is not None:
-                        packing = Packing(history, self._tell)
-                elif packing is not None:
-                    if request[0]["do"] == "append":
-                        packing.note_entries()
-                    self._answer(history, *request)
-                if packing is not None:
-                    packing.wake()
-        except InterruptedError:
-            pass  # the input ended while the history was being opened
+                head, body = request
+                if head["do"] == "append":
+                    packing.note_entries()
+                self._answer(history, head, body)
+                packing.wake()
         finally:
-            if packing is not None:
-                packing.stop()
-            if history is not None:
-                history.close()
+            packing.stop()
+            history.close()
 
     def _receive(self) -> None:
         """Take requests also while one is worked on, because the end of the input breaks off a long opening."""
@@ -79,6 +74,7 @@ class HistoryService:
             self._waiting.put(None)
 
     def _open(self, request: Head) -> History | None:
+        """Open the history, and answer. None: the node has the reason, or is gone."""
         assert request["do"] == "open"
         try:
             history = History.open(
@@ -90,7 +86,7 @@ class HistoryService:
                 interrupted=self._ending.is_set,
             )
         except InterruptedError:
-            raise
+            return None
         except (StorageError, OSError) as error:
             self._send({"durable": 0, "due": False, "error": describe_error(error)})
             return None

@@ -266,10 +266,9 @@ class FarmClient:
                 partial(_send_request, _client_request(())),
                 learn,
                 final=lambda response: response.accepted,
-                unknown=lambda _, __: "",  # a question is harmless
+                unknown=None,  # a question is harmless
                 pause=_new_backoff(),
                 seconds=timeout,
-                harmless=True,
             )
         except NotCommittedError as error:
             trouble = str(error) or f"no server was reached ({self._troubles()})"

@@ -1,6 +1,6 @@
 """The canaries of the core: each makes one mistake on purpose. A simulator that misses a canary cannot be trusted.
 
-To add a canary: write the function with the mistake, and add a line to `core_canaries`.
+To add a canary: write the function with the mistake, and add a line to `harm_canaries`.
 """
 
 import sqlite3
@@ -339,7 +339,7 @@ def _writes_by_halves(tables: Tables, group: WriteGroup, packed: Packed, written
 _store_all = Tables._store_all
 
 
-def core_canaries() -> Iterator[Canary]:
+def harm_canaries() -> Iterator[Canary]:
     """Yield the canaries that break the core, its log and its clients' answers."""
     yield core(
         "votes-twice",

@@ -48,11 +48,8 @@ class CallersAnswered(Invariant):
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
         waiting = self._open[server.id]
-        owed: Token | None = None
         if isinstance(event, Incoming):
             waiting.add(event.token)
-            if event.request.type is not MessageType.CLIENT_REQUEST:
-                owed = event.token
         elif isinstance(event, Propose):
             waiting.update(proposal.token for proposal in event.proposals)
         elif not waiting:
@@ -60,7 +57,11 @@ class CallersAnswered(Invariant):
         for reply in (*effects.replies, *effects.gated_replies):
             waiting.discard(reply.token)
         waiting.difference_update(effects.dropped)
-        if owed is not None and owed in waiting and isinstance(event, Incoming):
+        if (
+            isinstance(event, Incoming)
+            and event.token in waiting
+            and event.request.type is not MessageType.CLIENT_REQUEST
+        ):
             raise self.violated(f"server {server.id} takes a {event.request.type.name}, and gives no answer")
         if waiting and not server.leads:
             raise self.violated(f"server {server.id} does not lead, and gives {len(waiting)} callers no answer")
@@ -186,6 +187,8 @@ class _Patience:
     """Time of the start, or of the end of this server's leadership, if no leader was heard since then."""
     asked: bool = False
     """Whether, since a leader was heard, a candidate has asked for this server's vote."""
+    led: bool = False
+    """Whether the server led after its last step."""
     granted: bool = False
     """Whether, since a leader was heard, this server has granted a vote."""
 
@@ -206,11 +209,9 @@ class PatienceEnds(Invariant):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._patience: dict[int, _Patience] = {}
-        self._led: dict[int, bool] = {}
 
     def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
         self._patience.pop(server.id, None)
-        self._led[server.id] = False
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
         timing = self.facts.timing
@@ -218,9 +219,9 @@ class PatienceEnds(Invariant):
         if patience is None:
             started_at = clock if server.started_at is None else server.started_at
             patience = self._patience[server.id] = _Patience(waits_since=started_at)
-        if self._led[server.id] and not server.leads:
+        if patience.led and not server.leads:
             patience.waits_since = clock
-        self._led[server.id] = server.leads
+        patience.led = server.leads
         if any(item.request.type is MessageType.REQUEST_VOTE_REQUEST for item in effects.gated_sends):
             self._check_stands(server, patience, clock)
         if any(item.request.type is MessageType.CLIENT_REQUEST for item in effects.sends):
