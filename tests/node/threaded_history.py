@@ -45,12 +45,14 @@ class HistoryThread:
 
     def _serve(self, clock: Callable[[], int]) -> None:
         with self._end, self._end.makefile("rwb", buffering=0) as both:
+            service = HistoryService(cast("RawIOBase", both), cast("RawIOBase", both), clock)
             try:
-                HistoryService(cast("RawIOBase", both), cast("RawIOBase", both), clock).run()
+                service.run()
             except Exception:  # noqa: BLE001 -- a real process ends, too
                 self._how = "ended with code 1"
             with suppress(OSError):  # the other end may be gone
-                self._end.shutdown(socket.SHUT_RDWR)  # for the thread that waits for requests
+                self._end.shutdown(socket.SHUT_RDWR)  # the end of the input, for the receiver
+            service.receiver.join()
 
     async def wait(self) -> str:
         """See `Process`."""

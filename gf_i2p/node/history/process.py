@@ -42,10 +42,12 @@ class HistoryService:
         self._ending = threading.Event()
         self._waiting: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._sending = threading.Lock()
+        self.receiver = threading.Thread(target=self._receive, name="requests", daemon=True)
+        """Reads the requests until the input ends. Close the input only then."""
 
     def run(self) -> None:
         """Open the history, and answer requests until the input ends."""
-        threading.Thread(target=self._receive, name="requests", daemon=True).start()
+        self.receiver.start()
         first = self._waiting.get()
         history = None if first is None else self._open(first[0])
         if history is None:
