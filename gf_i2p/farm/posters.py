@@ -15,6 +15,9 @@ from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
 from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, integer, text
 from gf_i2p.netdb.encoding import to_base64
 
+MEMBER_FRESH_MS: Final = 105_000
+"""Least time without a record after which a leaf member counts as silent. A member posts every 30 s: a member cannot
+read the farm's parameters, and so cannot post more often when `Parameters.fresh_ms` is low."""
 MAX_PAST: Final = 512
 """Most leaves of one poster that are remembered. Leaves that the newest record omits are forgotten first."""
 
@@ -80,7 +83,7 @@ class Poster:
 
     def is_silent(self, now_ms: int, parameters: Parameters) -> bool:
         """Whether the newest record was committed too long ago."""
-        return now_ms - self.heard_ms > parameters.fresh_ms
+        return now_ms - self.heard_ms > self._fresh_ms(parameters)
 
     def is_good(self, hash_: bytes, now_ms: int, parameters: Parameters) -> bool:
         """Whether this leaf is up by the newest record, and the poster is neither silent nor accused."""
@@ -107,7 +110,12 @@ class Poster:
 
     def silent_ms(self, parameters: Parameters) -> int:
         """Return the time when the leaves that are up must be dropped, unless the poster posts again."""
-        return self.heard_ms + max(parameters.fresh_ms, parameters.unheard_ms) + 1
+        return self.heard_ms + max(self._fresh_ms(parameters), parameters.unheard_ms) + 1
+
+    def _fresh_ms(self, parameters: Parameters) -> int:
+        """Return for how many ms the newest record counts."""
+        is_member = self.record.id >= FIRST_LEAF_MEMBER_ID
+        return max(parameters.fresh_ms, MEMBER_FRESH_MS) if is_member else parameters.fresh_ms
 
     def encode(self) -> dict[str, Any]:
         """Return the poster as JSON values, for a snapshot of the farm's state."""

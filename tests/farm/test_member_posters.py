@@ -37,6 +37,35 @@ def test_their_clocks_do_not_count() -> None:
     assert farm.state.last_published_ms == 0
 
 
+def test_a_low_fresh_ms_takes_no_leaf_from_a_member_that_posts_every_30_s() -> None:
+    """Servers know `freshMs` and post more often, members do not; and the stopwatch moves in steps (life 220816910)."""
+    farm = Farm()
+    farm.admin("set", parameters={"freshMs": 35_000, "unheardMs": 0})
+    farm.lasts(60_000)
+    for _ in range(4):
+        farm.post(record(FIRST, leaf(100), date=farm.now, publish=None))
+        for _ in range(4):  # all servers post every 10 s; by the stopwatch, 40 s pass between two records of the member
+            farm.now += 10_000
+            for server in farm.servers:
+                farm.says(server)
+            assert 100 in farm.listed
+    assert farm.state.posters.by_id[FIRST].leaf_health[leaf(100).hash].proven, "the leaf was never down"
+
+
+def test_a_silent_member_loses_its_leaves_after_105_s_at_the_earliest() -> None:
+    farm = Farm()
+    farm.admin("set", parameters={"freshMs": 35_000, "unheardMs": 0})
+    farm.lasts(60_000)
+    farm.post(record(FIRST, leaf(100), date=farm.now, publish=None))
+    begun_ms = farm.state.clock.passed_ms
+    while 100 in farm.listed:
+        farm.now += 5_000
+        for server in farm.servers:
+            farm.says(server)
+        assert farm.state.clock.passed_ms - begun_ms <= 120_000
+    assert farm.state.clock.passed_ms - begun_ms > 105_000
+
+
 def test_who_posts_nothing_for_a_day_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     day = 1_200_000
     monkeypatch.setattr(posters, "FORGOTTEN_MS", day)

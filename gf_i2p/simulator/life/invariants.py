@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gf_i2p.farm.choice.publisher import Choice
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.simulator.facts import Violation, Voters
 from gf_i2p.simulator.life.ledger import AHEAD_MS, FRESH_MS, LEASE, PostedRecord
 from gf_i2p.simulator.life.publisher import GivenSet
@@ -403,8 +404,9 @@ class FlapsBounded(FarmRule):
     farm's stopwatch never runs faster, so neither f nor the wait of this rule is above the farm's own. A leaf that was
     never down does not wait. When the servers change, leaves that no newest record names lose their history.
 
-    A poster that was silent for longer than freshMs, or accused for unheardMs, returns as if its leaves had been down
-    until then. `Ledger.lasted_ms` measures these times: the farm's stopwatch never runs slower.
+    A poster that was silent for longer than freshMs (a leaf member: 105 s at least), or accused for unheardMs, returns
+    as if its leaves had been down until then. `Ledger.lasted_ms` measures these times: the farm's stopwatch never runs
+    slower.
     """
 
     def __init__(self, checker: "LifeChecker") -> None:
@@ -444,8 +446,9 @@ class FlapsBounded(FarmRule):
         ledger = self.checker.ledger
         silence = ledger.lasted_ms - self._heard.get(poster, ledger.lasted_ms)
         accused = self._accused.get(poster)
+        fresh_ms = ledger.parameter("freshMs", FRESH_MS)
         return bool(
-            silence > ledger.parameter("freshMs", FRESH_MS)
+            silence > (max(fresh_ms, FRESH_MS) if poster >= FIRST_LEAF_MEMBER_ID else fresh_ms)
             or (accused is not None and ledger.lasted_ms - accused >= ledger.parameter("unheardMs", 90_000))
         )
 

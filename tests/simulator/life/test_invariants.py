@@ -55,9 +55,9 @@ QUICK = {
 
 `make canaries` counts the seeds that each canary survives, from other starts too.
 """
-WRONGLY_FAILED = (798697641,)
-"""Seeds of lives without a mistake in which a rule was wrong. 798697641: with `unheardMs` 0, `FlapsBounded` took each
-poster for accused."""
+FAILED_ONCE = (798697641, 220816910)
+"""Seeds of lives that failed. 798697641: with `unheardMs` 0, the rule `FlapsBounded` took each poster for accused.
+220816910: with `freshMs` 35 s, the farm took a leaf member that posts every 30 s for silent."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -70,8 +70,8 @@ def test_farms_keep_the_rules_and_get_something_done(part: int) -> None:
     assert counts["sets given"] > CLEAN
 
 
-@pytest.mark.parametrize("seed", WRONGLY_FAILED)
-def test_a_rule_that_was_wrong_once_is_right_now(seed: int) -> None:
+@pytest.mark.parametrize("seed", FAILED_ONCE)
+def test_a_life_that_failed_once_keeps_the_rules_now(seed: int) -> None:
     assert run_life(seed).violation is None
 
 
