@@ -166,8 +166,8 @@ class Tables:
         else:
             self._insert(packed.chunks)
             self._last_index = group.last_index
-        # SQLite writes whole pages: two more pages stand for the partly filled pages, and for the tables' inner pages.
-        return written + 2 * PAGE_BYTES
+        # SQLite writes whole pages: the last page of the table again, and, when a page is full, a new one and an inner page.
+        return written + PAGE_BYTES + min(2 * written, PAGE_BYTES)
 
     def note_checkpoint(self) -> None:
         """Note that a checkpoint has moved all transactions so far into the main file."""
