@@ -166,7 +166,7 @@ class Tables:
         else:
             self._insert(packed.chunks)
             self._last_index = group.last_index
-        # SQLite writes whole pages: the last page of the table again, and, when a page is full, a new one and an inner page.
+        # SQLite writes whole pages: the table's last page again, and, when that page is full, a new and an inner page.
         return written + PAGE_BYTES + min(2 * written, PAGE_BYTES)
 
     def note_checkpoint(self) -> None:
