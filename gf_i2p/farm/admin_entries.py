@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from gf_i2p.farm.closest_floodfills import ClosestFloodfills, Sensed, SensedPost
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
+from gf_i2p.farm.sensed_floodfills import ClosestFloodfills, Sensed, SensedPost
 from gf_i2p.farm.strict_json import (
     MAX_DATE_MS,
     RecordError,

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.choice import tree
-from gf_i2p.farm.closest_floodfills import Floodfill, Sensed
 from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.farm.record.master_load import MasterLoad
 from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.farm.record.status_record import MAX_RECORD_BYTES, Meta, ReportedConfig, StatusRecord
+from gf_i2p.farm.sensed_floodfills import Floodfill, Sensed
 from gf_i2p.farm.state import FarmState, SnapshotError, read_entry
 from gf_i2p.farm.strict_json import RecordError, decode_object
 from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease

@@ -13,7 +13,7 @@ from gf_i2p.cli.main import main
 from gf_i2p.cli.pipeline import post
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.farm.admin_entries import AdminEntry
-from gf_i2p.farm.closest_floodfills import MAX_CLOSEST, MAX_FIGURES, MAX_HASHES
+from gf_i2p.farm.sensed_floodfills import MAX_CLOSEST, MAX_FIGURES, MAX_HASHES
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.node.files.client_file import ClientFile

@@ -22,7 +22,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import MIN_PASSWORD, Config, Secrets, check_private
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_settings import BridgeTable, RouterTable, host_and_port
-from gf_i2p.node.publish.entry_signer import FileSigner
+from gf_i2p.node.publish.file_signer import FileSigner
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.errors import error_text
 from gf_i2p.transport.event_loop import loop_factory

@@ -15,7 +15,7 @@ from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.node.report.own_leaves import OwnLeaves
-from gf_i2p.node.report.router_question import RouterQuestion
+from gf_i2p.node.report.router_question import LEAF_SECONDS, ROUTER_SECONDS, RouterQuestion
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
@@ -24,10 +24,6 @@ logger = structlog.get_logger()
 INTERVAL_SECONDS: Final = 30.0
 """Seconds between two records when nothing changes."""
 POST_SECONDS: Final = 30.0
-ROUTER_SECONDS: Final = 25.0
-"""A router that has not answered after so many seconds counts as down."""
-LEAF_SECONDS: Final = 120.0
-"""A leaf without an answer for so many seconds counts as down. i2pd takes 30 to 40 s for a missing lease set."""
 WAIT_SECONDS: Final = 5.0
 """Seconds to wait for the router's answers, and for a post before its delay is reported. Later answers still count."""
 _PAUSE_FLOOR: Final = 5.0

@@ -31,7 +31,7 @@ from gf_i2p.node.report.leaf_farm import LeafFarm
 from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.node.report.own_leaves import OwnLeaves
 from gf_i2p.node.report.router_info_file import RouterInfoFile
-from gf_i2p.node.report.router_question import RouterQuestion
+from gf_i2p.node.report.router_question import LEAF_SECONDS, ROUTER_SECONDS, RouterQuestion
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
 logger = structlog.get_logger()
@@ -41,11 +41,6 @@ ASK_SECONDS: Final = 10.0
 """Seconds between two questions to the router: the longest delay before a change is noticed."""
 LEAST_SECONDS: Final = 2.0
 """Least seconds between two records, however much changes; the announcement of a set does not wait."""
-ROUTER_SECONDS: Final = 25.0
-"""A router that has not answered after so many seconds counts as down. An answer by i2pcontrol takes up to 20 s."""
-LEAF_SECONDS: Final = 120.0
-"""A leaf without an answer for so many seconds counts as down. i2pd takes 30 to 40 s for a missing lease set, and the
-bridge asks i2pd twice."""
 WAIT_SECONDS: Final = 5.0
 """Most seconds that the first record waits for the router's answers. For the other servers, a server without records is
 gone, and so is its leaf."""

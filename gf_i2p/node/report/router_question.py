@@ -2,13 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import structlog
 
 from bridges.errors import RouterError
 
 logger = structlog.get_logger()
+
+ROUTER_SECONDS: Final = 25.0
+"""A router that has not answered after so many seconds counts as down. An answer by i2pcontrol takes up to 20 s."""
+LEAF_SECONDS: Final = 120.0
+"""A leaf without an answer for so many seconds counts as down. i2pd takes 30 to 40 s for a missing lease set, and the
+bridge asks i2pd twice."""
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
-from gf_i2p.farm.closest_floodfills import MAX_CLOSEST, MAX_DAYS, MAX_FIGURE_NAME, MAX_FIGURES, MAX_HASHES, Sensed
+from gf_i2p.farm.sensed_floodfills import MAX_CLOSEST, MAX_DAYS, MAX_FIGURE_NAME, MAX_FIGURES, MAX_HASHES, Sensed
 from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake import tables

@@ -17,7 +17,7 @@ import requests
 from bridges.i2pcontrol.extension import Code, Method, PublicationPhase
 from gf_i2p.farm.record.router_facts import Reachability
 from gf_i2p.netdb.encoding import to_base64
-from gf_i2p.node.publish.entry_signer import FileSigner
+from gf_i2p.node.publish.file_signer import FileSigner
 from gf_i2p.storage.private_files import write_private
 from tests.bridges.fake_bridge import LEAF
 from tests.bridges.serving.harness import PASSWORD, Served, about, published, serving

@@ -13,7 +13,7 @@ from gf_i2p.cli.main import main as run
 from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, NO_LEADER_KNOWN
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.farm.admin_entries import AdminEntry
-from gf_i2p.farm.closest_floodfills import Floodfill, Sensed
+from gf_i2p.farm.sensed_floodfills import Floodfill, Sensed
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.node.files.client_file import ClientFile

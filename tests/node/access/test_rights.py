@@ -7,10 +7,10 @@ import pytest
 
 from gf_i2p.farm import strict_json
 from gf_i2p.farm.admin_entries import AdminEntry
-from gf_i2p.farm.closest_floodfills import Floodfill, Sensed
 from gf_i2p.farm.posters import MAX_LEAF_MEMBER_BYTES
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, StatusRecord
+from gf_i2p.farm.sensed_floodfills import Floodfill, Sensed
 from gf_i2p.farm.state import read_entry
 from gf_i2p.node.access.rights import (
     MAX_MEMBER_DESTINATIONS,

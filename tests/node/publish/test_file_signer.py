@@ -1,4 +1,4 @@
-"""A node's keys sign plain entries of other programs: gf_i2p/node/publish/entry_signer.py."""
+"""A node's keys sign plain entries of other programs: gf_i2p/node/publish/file_signer.py."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from gf_i2p.netdb.errors import LimitError
 from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import SessionConfig
-from gf_i2p.node.publish.entry_signer import FileSigner
+from gf_i2p.node.publish.file_signer import FileSigner
 from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, PublishingKeys, Purpose
 from tests.netdb.strategies import KEYS, NOW
 from tests.transport.harness import soon

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from gf_i2p.cli.shared.answer_text import sensed_lines
 from gf_i2p.farm.admin_entries import MAX_ENTRY_BYTES, AdminEntry, Administration
-from gf_i2p.farm.closest_floodfills import (
+from gf_i2p.farm.explanation import explain
+from gf_i2p.farm.sensed_floodfills import (
     MAX_CLOSEST,
     MAX_DAYS,
     MAX_FIGURE_NAME,
@@ -18,7 +19,6 @@ from gf_i2p.farm.closest_floodfills import (
     Floodfill,
     Sensed,
 )
-from gf_i2p.farm.explanation import explain
 from gf_i2p.farm.state import FarmState
 from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
