@@ -8,6 +8,7 @@ from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.cluster.canaries.evidence import evidence_canaries
 from gf_i2p.simulator.cluster.canaries.harm import harm_canaries
 from gf_i2p.simulator.cluster.canaries.promptness import promptness_canaries
+from gf_i2p.simulator.cluster.canaries.thrift import thrift_canaries
 from gf_i2p.simulator.life.canaries import farm_canaries
 
 
@@ -20,4 +21,6 @@ def by_name(canaries: Iterable[Canary]) -> Mapping[str, Canary]:
     return registry
 
 
-CANARIES: Final = by_name(chain(harm_canaries(), evidence_canaries(), promptness_canaries(), farm_canaries()))
+CANARIES: Final = by_name(
+    chain(harm_canaries(), evidence_canaries(), promptness_canaries(), thrift_canaries(), farm_canaries())
+)

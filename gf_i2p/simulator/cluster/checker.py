@@ -1,7 +1,7 @@
 """The checker of a run: it gets each event of the servers, keeps the facts up to date, and asks the invariants."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
@@ -11,8 +11,12 @@ from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.simulator.cluster.invariants.all_invariants import ALL
 from gf_i2p.simulator.cluster.invariants.harm import FASTEST_CLOCK, NobodyAccused
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.thrift import NothingTwice
 from gf_i2p.simulator.facts import Facts, Hearing, ServerFacts, Violation
 from gf_i2p.wire.entries import Entry
+
+NEED_ORDER: Final = frozenset({NobodyAccused, NothingTwice})
+"""The invariants that hold only where the answers of one connection come in order."""
 
 
 class Checker:
@@ -34,7 +38,8 @@ class Checker:
         `ordered`: whether the answers of one connection come in the order of its requests.
 
         The core relies on that order when the core reports that a server has lost entries. Without the order, a refusal
-        from before the entries arrived could follow a later acknowledgement. So only `NobodyAccused` needs the order.
+        from before the entries arrived could follow a later acknowledgement. So `NobodyAccused` needs the order. So
+        does `NothingTwice`: the answer to a heartbeat could overtake the answer to the entries before the heartbeat.
         """
         self.facts = Facts(
             {server: ServerFacts(server, tuple(bootstrap) if server in bootstrap else ()) for server in servers},
@@ -46,7 +51,9 @@ class Checker:
         self.candidacies = 0
         self.acknowledged_index = 0
         """Highest index that a client knows as committed: every later read must see the entries up to this index."""
-        self.invariants = [each(self.facts) for each in invariants if ordered or each is not NobodyAccused]
+        self.invariants = [
+            each(self.facts) for each in invariants if ordered or each not in {NobodyAccused, NothingTwice}
+        ]
 
         def overridden(name: str) -> list[Callable[..., None]]:
             return [

@@ -43,6 +43,7 @@ from gf_i2p.simulator.cluster.invariants.promptness import (
     ReadsEnd,
     SnapshotsKept,
 )
+from gf_i2p.simulator.cluster.invariants.thrift import NothingTwice, TicksEnd, VotesExplained
 
 
 class StepsSucceed(Invariant):
@@ -100,6 +101,9 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     SnapshotsKept,
     RequestsAreTheLog,
     PacksContinue,
+    TicksEnd,
+    NothingTwice,
+    VotesExplained,
     StepsSucceed,
     Linearizable,
     Liveness,

@@ -1,0 +1,40 @@
+"""The canaries that do too much, or refuse without a reason: the farm only becomes slower.
+
+The invariants of `thrift` notice these mistakes. To add a canary: write the function with the mistake, and add a line
+to `thrift_canaries`.
+"""
+
+from collections.abc import Iterator
+
+from gf_i2p.raft.follower_progress import FollowerProgress
+from gf_i2p.raft.leader import Leader
+from gf_i2p.raft.log import Log
+from gf_i2p.simulator.canary import Canary
+from gf_i2p.simulator.canary import core_canary as core
+
+_tick = Leader.tick
+
+
+def _forgets_the_time(leader: Leader, now: float) -> None:
+    _tick(leader, now)
+    for progress in leader.progress.values():
+        progress.sent_at = float("-inf")
+
+
+def _goes_back_too_far(progress: FollowerProgress, next_index: int) -> None:
+    progress.probing = True
+    progress.next = max(min(next_index, progress.match), 1)
+    progress.flights.clear()
+
+
+def _wants_a_newer_log(log: Log, last_term: int, last_index: int) -> bool:
+    return last_index == 0 or (last_term, last_index) > (log.last_term, log.last_index)
+
+
+def thrift_canaries() -> Iterator[Canary]:
+    """Yield the canaries of this module."""
+    yield core("spins", "forgets when the last heartbeat left", (Leader, "tick", _forgets_the_time))
+    yield core(
+        "sends-again", "probes with entries that are there", (FollowerProgress, "back_to_probing", _goes_back_too_far)
+    )
+    yield core("picky-voter", "refuses a vote to an equal log", (Log, "is_up_to_date", _wants_a_newer_log))

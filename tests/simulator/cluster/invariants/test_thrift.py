@@ -1,0 +1,150 @@
+"""Each invariant about needless acts notices a violation made by hand, and is silent when all is well."""
+
+import pytest
+
+from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Write
+from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
+from gf_i2p.raft.settings import Flow
+from gf_i2p.simulator.cluster.invariants.thrift import NothingTwice, TicksEnd, VotesExplained
+from gf_i2p.storage.loading import Loaded
+from gf_i2p.wire.entries import Entry
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+from tests.raft.lab import application
+from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
+
+A1 = application("a", 1)
+APPEND, ANSWER = MessageType.APPEND_ENTRIES_REQUEST, MessageType.APPEND_ENTRIES_RESPONSE
+VOTE, VOTED = MessageType.REQUEST_VOTE_REQUEST, MessageType.REQUEST_VOTE_RESPONSE
+LOADED = Loaded(HardState(1, NOBODY), 0, (), (), 1, 0, (0, 0), None, None, None)
+
+
+def test_a_tick_leaves_nothing_to_do_at_once() -> None:
+    found = facts([], [])
+    check, one = TicksEnd(found), found.servers[1]
+    one.deadline = 5.0
+    check.takes(one, Tick(), Effects(), 4.9)
+    check.takes(one, Reachable(2), Effects(), 5.0)
+    fires(check, lambda: check.takes(one, Tick(), Effects(), 5.0), "server 1 wants its next tick at once after a tick")
+    check.takes(one, Tick(), Effects(write=Write(None, 1, (A1,), number=1)), 5.0)
+
+
+class Led:
+    """A leader with a log of four entries, and one peer."""
+
+    def __init__(self) -> None:
+        self.facts = facts([A1] * 4, [])
+        self.check = NothingTwice(self.facts)
+        self.server = leader(self.facts, 1, 1)
+        self._tag = 0
+
+    def take(self, event: Input, *sends: Send) -> None:
+        self.check.takes(self.server, event, Effects(sends=list(sends)), 0.0)
+
+    def entries(self, previous: int, *entries: Entry) -> Send:
+        self._tag += 1
+        return Send(2, Request(APPEND, 1, 2, 1, 1, previous, 0, entries), self._tag)
+
+    def answer(self, to: Send, *, accepted: bool = True, term: int = 1) -> Answered:
+        return Answered(2, to.tag, Response(ANSWER, 2, 1, term, 1, accepted=accepted))
+
+    def repeats(self, send: Send, last: int = 2) -> None:
+        text = f"which the server has, or which are on the way, up to {last}"
+        fires(self.check, lambda: self.take(Tick(), send), text)
+
+
+def test_a_leader_sends_no_entry_that_is_on_the_way() -> None:
+    led = Led()
+    led.take(Tick(), led.entries(0, A1, A1))
+    led.take(Tick(), led.entries(2), led.entries(0))  # heartbeats
+    led.repeats(led.entries(1, A1))
+    led.take(Tick(), led.entries(2, A1))
+
+
+def test_a_leader_sends_no_entry_that_was_acknowledged() -> None:
+    led = Led()
+    first = led.entries(0, A1, A1)
+    led.take(Tick(), first)
+    led.take(led.answer(first))
+    led.repeats(led.entries(0, A1))
+    led.take(Failed(2, 99), led.entries(2, A1))
+    led.take(Reachable(2), led.entries(2, A1))  # the same entry once more, after a loss
+    led.repeats(led.entries(1, A1), last=3)
+
+
+@pytest.mark.parametrize("what", ["refused", "failed", "reconnected", "removed", "new term"])
+def test_after_a_loss_entries_are_sent_again(what: str) -> None:
+    led = Led()
+    first = led.entries(0, A1, A1)
+    led.take(Tick(), first)
+    match what:
+        case "refused":
+            led.take(led.answer(first, accepted=False), led.entries(0, A1))
+        case "failed":
+            led.take(Failed(2, first.tag), led.entries(0, A1))
+        case "reconnected":
+            led.take(Reachable(2), led.entries(0, A1))
+        case "removed":
+            led.server.configurations = [(3, (1,))]
+            led.take(Tick())
+            led.server.configurations = [(4, (1, 2))]
+            led.take(Tick(), led.entries(0, A1))
+        case "new term":
+            led.server.term = 2
+            led.take(Tick(), led.entries(0, A1))
+
+
+def test_an_answer_of_another_term_proves_nothing() -> None:
+    led = Led()
+    first = led.entries(0, A1, A1)
+    led.take(Tick(), first)
+    led.take(led.answer(first, term=2))
+    led.repeats(led.entries(0, A1))
+
+
+def test_a_request_keeps_to_the_limits() -> None:
+    led = Led()
+    led.facts.flow = Flow(append_entries=2)
+    led.take(Tick(), led.entries(0, A1, A1))
+    fires(led.check, lambda: led.take(Tick(), led.entries(2, A1, A1, A1)), "leader 1 sends 3 entries in one request")
+    led = Led()
+    led.facts.flow = Flow(append_bytes=20)
+    led.take(Tick(), led.entries(0, A1))
+    fires(led.check, lambda: led.take(Tick(), led.entries(1, A1, A1)), "leader 1 sends 2 entries in one request")
+
+
+@pytest.mark.parametrize(
+    ("vote", "last_log", "term", "wrong"),
+    [
+        ((1, NOBODY), (1, 1), 2, True),  # the candidate's log is as new
+        ((1, NOBODY), (2, 1), 2, True),
+        ((1, NOBODY), (0, 0), 2, False),
+        ((1, NOBODY), (1, 1), 1, False),  # a live leader: the answer does not take the term
+        ((1, 3), (1, 1), 2, True),  # an earlier term's vote
+        ((2, 3), (1, 1), 2, False),
+        ((2, 2), (1, 1), 2, True),
+    ],
+)
+def test_a_refused_vote_has_a_reason(vote: tuple[int, int], last_log: tuple[int, int], term: int, wrong: bool) -> None:
+    found = facts([A1], [], [])
+    check, one = VotesExplained(found), found.servers[1]
+    check.boots(one, LOADED._replace(hard_state=HardState(*vote)), [])
+    request = Request(VOTE, 2, 1, 2, last_log[0], last_log[1], 0)
+
+    def take(*, accepted: bool) -> None:
+        reply = SendReply("token", Response(VOTED, 1, 2, term, 0, accepted=accepted))
+        check.takes(one, Incoming("token", request), Effects(gated_replies=[reply]), 0.0)
+
+    take(accepted=True)
+    if wrong:
+        fires(check, lambda: take(accepted=False), "server 1 refuses server 2 its vote in term 2, without a reason")
+    else:
+        take(accepted=False)
+
+
+def test_a_vote_counts_from_its_write_on() -> None:
+    found = facts([A1], [], [])
+    check, one = VotesExplained(found), found.servers[1]
+    check.boots(one, LOADED, [])
+    check.takes(one, Tick(), Effects(write=Write(HardState(2, 3), 2, (), number=1)), 0.0)
+    reply = SendReply("token", Response(VOTED, 1, 2, 2, 0, accepted=False))
+    check.takes(one, Incoming("token", Request(VOTE, 2, 1, 2, 1, 1, 0)), Effects(gated_replies=[reply]), 0.0)
