@@ -3,13 +3,16 @@
 A wrong index or header does no harm while other rules of the core make up for it. JRaft has fewer such rules.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from gf_i2p.raft.effects import Effects, Send
 from gf_i2p.raft.inputs import Incoming, Input
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts
-from gf_i2p.wire.log_values import LogPack, record_bytes
+from gf_i2p.storage.loading import Loaded
+from gf_i2p.wire.entries import Entry
+from gf_i2p.wire.log_values import LogPack, SnapshotSyncRequest, record_bytes
 from gf_i2p.wire.messages import MessageType, Request, Response
 
 _WITHOUT_TERM: Final = {
@@ -55,8 +58,17 @@ class HonestIndexes(Invariant):
     """A follower tells the index that follows from its log and the request (proposal 150, "Responses"; Raft 5.3).
 
     Accepted: the index after the request's entries. Refused: an index after the committed entries, which never differ;
-    or 0 when the follower needs a snapshot.
+    or 0 when the follower needs a snapshot. A block of a snapshot: the offset behind the block if accepted; otherwise
+    an offset behind blocks of this very snapshot, or the block's own offset when the snapshot does not help.
     """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._blocks: dict[int, tuple[tuple[int, int, int], int]] = {}
+        """By server: the sender, index and term of the snapshot whose blocks the server takes, and the bytes so far."""
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        self._blocks.pop(server.id, None)
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
         if not isinstance(event, Incoming):
@@ -76,13 +88,26 @@ class HonestIndexes(Invariant):
         elif request.type is MessageType.SYNC_LOG_REQUEST and response.accepted:
             pack = LogPack.decode(request.entries[0].value)
             wrong = index != request.last_log_index + len(pack.entries) + 1
+        elif request.type is MessageType.INSTALL_SNAPSHOT_REQUEST:
+            wrong = self._is_wrong_offset(server, request, response)
         else:
             return
         if wrong:
+            wanted = "byte" if request.type is MessageType.INSTALL_SNAPSHOT_REQUEST else "entry"
             raise self.violated(
                 f"server {server.id} {'accepts' if response.accepted else 'refuses'} a {request.type.name} after entry "
-                f"{request.last_log_index}, and asks for entry {index}"
+                f"{request.last_log_index}, and asks for {wanted} {index}"
             )
+
+    def _is_wrong_offset(self, server: ServerFacts, request: Request, response: Response) -> bool:
+        block = SnapshotSyncRequest.decode(request.entries[0].value)
+        covers, offset = (request.source, block.last_log_index, block.last_log_term), response.next_index
+        known, taken = self._blocks.get(server.id, (covers, 0))
+        taken = taken if known == covers else 0
+        if not response.accepted:
+            return offset not in {0, block.offset, taken}
+        self._blocks[server.id] = covers, max(taken, offset)
+        return offset != block.offset + len(block.data)
 
 
 class PacksContinue(Invariant):

@@ -4,18 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from gf_i2p.raft.effects import Effects, Send, SendReply
+from gf_i2p.raft.effects import Effects, HardState, Send, SendReply
 from gf_i2p.raft.inputs import Incoming, Tick
 from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, RequestsAreTheLog
+from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.log_values import LogPack, record_bytes
-from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
-from tests.raft.lab import application
+from gf_i2p.wire.log_values import LogPack, SnapshotSyncRequest, record_bytes
+from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
+from tests.raft.lab import application, configuration
 from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
 
 A1, B1, C1 = application("a", 1), application("b", 1), application("c", 1)
 APPEND = MessageType.APPEND_ENTRIES_REQUEST
 SYNC = MessageType.SYNC_LOG_REQUEST
+INSTALL = MessageType.INSTALL_SNAPSHOT_REQUEST
 
 
 def packed(*entries: Entry, base: int = 0) -> Entry:
@@ -55,6 +57,34 @@ def test_a_follower_tells_the_index_that_follows(
         take(term=2)  # this answer says only that the request's term is over
     else:
         take()
+
+
+def test_a_follower_asks_for_the_next_bytes_of_the_same_snapshot() -> None:
+    found = facts([A1, B1, C1], [])
+    check = HonestIndexes(found)
+    server = found.servers[1]
+
+    def take(offset: int, wanted: int, *, accepted: bool = True, index: int = 50, source: int = 2) -> None:
+        block = SnapshotSyncRequest(index, 1, configuration((1, 2)), offset, b"data", done=False)
+        value = Entry(1, ValueType.SNAPSHOT_SYNC_REQUEST, block.encode())
+        request = Request(INSTALL, source, 1, 1, 1, 2, 0, (value,))
+        response = Response(RESPONSE_TYPE[INSTALL], 1, source, 1, wanted, accepted=accepted)
+        check.takes(server, Incoming("token", request), Effects(gated_replies=[SendReply("token", response)]), 0.0)
+
+    take(0, 4)
+    take(4, 8)
+    take(0, 4)  # sent twice
+    take(12, 8, accepted=False)
+    take(12, 12, accepted=False)  # this snapshot does not help
+    take(12, 0, accepted=False)
+    fires(check, lambda: take(12, 7, accepted=False), "asks for byte 7")
+    fires(check, lambda: take(12, 8, accepted=False, index=51), "asks for byte 8")
+    fires(check, lambda: take(12, 8, accepted=False, source=3), "asks for byte 8")
+    fires(check, lambda: take(0, 8, accepted=False, index=51), "refuses a INSTALL_SNAPSHOT_REQUEST after entry 2, and")
+    fires(check, lambda: take(8, 13), "accepts a INSTALL_SNAPSHOT_REQUEST after entry 2, and asks for byte 13")
+    take(8, 12)
+    check.boots(server, Loaded(HardState(1, NOBODY), 0, (), (), 1, 0, (0, 0), None, None, None), [])
+    fires(check, lambda: take(20, 12, accepted=False), "asks for byte 12")
 
 
 def test_requests_are_the_log() -> None:
