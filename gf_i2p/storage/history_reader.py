@@ -7,15 +7,13 @@ are not damage, and readers leave them out. The space at the beginning of every 
 A node may write meanwhile. A reader gets a line that is added meanwhile either whole or not at all.
 """
 
-import gzip
 import os
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final
 
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import (
@@ -33,12 +31,13 @@ from gf_i2p.storage.history_lines import (
     Trailer,
     parse_line,
 )
+from gf_i2p.storage.packed_files import DAMAGED, GZIP, ZSTD, open_packed
 
 BATCH_BYTES: Final = 2 << 20
 """A batch, which is written and synced at once, ends with the line that reaches this size."""
 UNSYNCED_BYTES: Final = BATCH_BYTES + MAX_LINE_BYTES
 """Most bytes that a killed writer can leave without a sync."""
-_NAME: Final = re.compile(r"entries-([0-9]{20})\.jsonl(\.gz)?")
+_NAME: Final = re.compile(r"entries-([0-9]{20})\.jsonl(\.zst|\.gz)?")
 
 
 class HistoryError(StorageError):
@@ -68,7 +67,7 @@ def plain_name(first: int) -> str:
 
 def packed_name(first: int) -> str:
     """Return the name, after packing, of the file that begins with the entry `first`."""
-    return plain_name(first) + ".gz"
+    return plain_name(first) + ZSTD
 
 
 @dataclass(slots=True)
@@ -78,6 +77,8 @@ class HistoryFile:
     directory: Path
     first: int
     is_plain: bool = False
+    suffix: str = ZSTD
+    """How the name of the packed file ends; that of the file that the node would write, if there is none."""
 
     @property
     def plain(self) -> Path:
@@ -87,7 +88,7 @@ class HistoryFile:
     @property
     def packed(self) -> Path:
         """Path after packing."""
-        return self.directory / packed_name(self.first)
+        return self.directory / (plain_name(self.first) + self.suffix)
 
 
 def history_files(directory: Path) -> list[HistoryFile]:
@@ -100,7 +101,10 @@ def history_files(directory: Path) -> list[HistoryFile]:
         if match := _NAME.fullmatch(name):
             first = int(match[1])
             file = files.setdefault(first, HistoryFile(directory, first))
-            file.is_plain |= not match[2]
+            if not match[2]:
+                file.is_plain = True
+            elif match[2] == GZIP and not (directory / packed_name(first)).exists():
+                file.suffix = GZIP
     return [files[first] for first in sorted(files)]
 
 
@@ -158,7 +162,7 @@ class Scan:
     def _readline(self) -> bytes:
         try:
             return self._file.readline(MAX_LINE_BYTES + 2)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except DAMAGED as error:
             raise damaged_history(self._path, f"after line {self.number}: {error}") from error
 
     def _tail(self) -> bytes:
@@ -181,7 +185,7 @@ def scan(file: HistoryFile, *, newest: bool) -> Iterator[Line]:
             yield from Scan(file.plain, plain, file.first, may_be_torn=newest)
             return
     # The file was packed before, or since the directory was read.
-    with closing(cast(BinaryIO, gzip.open(file.packed, "rb"))) as packed:
+    with closing(open_packed(file.packed)) as packed:
         yield from Scan(file.packed, packed, file.first, may_be_torn=False)
 
 
@@ -193,7 +197,7 @@ def read_lines(directory: Path, *, on_file: Callable[[int, int], None] = lambda 
     """
     files = history_files(directory)
     if not files:
-        raise HistoryError(f"{directory} has no history: it has no file entries-….jsonl and no file entries-….jsonl.gz")
+        raise HistoryError(f"{directory} has no history: it has no file entries-….jsonl, .jsonl.zst or .jsonl.gz")
     header: Header | None = None
     expected = 0
     for number, file in enumerate(files, 1):

@@ -2,7 +2,7 @@
 
 A history is a directory of JSON Lines (see `history_lines`). The newest file, `entries-<first index, 20 digits>.jsonl`,
 grows by batches; a batch is one write and one fsync. A large or old file gets a last line, and the next file is begun.
-Another thread packs the old file into a temporary file, syncs that file, renames it to `….jsonl.gz`, and syncs the
+Another thread packs the old file into a temporary file, syncs that file, renames it to `….jsonl.zst`, and syncs the
 directory. Only then that thread removes the plain file.
 
 So only the files themselves tell the last exported entry: a second record could disagree. After any interruption, the
@@ -13,12 +13,11 @@ counts as exported only while the newest file is found under its name: each sync
 Application entries are exported whole, Configurations as the ids of the servers and the leader.
 
 Opening reads the newest file whole, which takes up to a second. That file has no checksums: a flipped bit inside a
-value goes unnoticed until the file is packed; from then on gzip's checksum guards it.
+value goes unnoticed until the file is packed; from then on a checksum of Zstandard guards it.
 """
 
 import os
 import re
-import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -50,9 +49,11 @@ from gf_i2p.storage.history_reader import (
     damaged_history,
     history_files,
     mixed,
+    packed_name,
     plain_name,
     scan,
 )
+from gf_i2p.storage.packed_files import packer
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.log_values import Configuration
@@ -60,13 +61,11 @@ from gf_i2p.wire.log_values import Configuration
 LOCK_SECONDS: Final = 10.0
 """Most seconds for which `History.open` waits for another process that writes the same history."""
 _NEW: Final = ".new"
-_UNFINISHED: Final = re.compile(r"entries-[0-9]{20}\.jsonl(\.gz)?\.new")
+_UNFINISHED: Final = re.compile(r"entries-[0-9]{20}\.jsonl(\.zst|\.gz)?\.new")
 _PIECE_BYTES: Final = 1 << 20
-"""Bytes that are packed between two calls of `interrupted`: some hundredths of a second."""
+"""Bytes that are packed between two calls of `interrupted`: a few milliseconds."""
 _SYNC_BYTES: Final = 8 << 20
 """Packed bytes between two syncs: a single sync at the end could delay the log's syncs, and a stop, for seconds."""
-_GZIP: Final = 31
-"""zlib's `wbits` for the gzip format with the largest window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,7 +460,8 @@ def _removal_error(path: Path) -> HistoryError:
 
 def _pack(file: HistoryFile, interrupted: Callable[[], bool]) -> bool:
     """Replace an ended file by its packed form; return False, and keep the plain file, when interrupted."""
-    draft = file.packed.with_name(file.packed.name + _NEW)
+    packed = file.directory / packed_name(file.first)
+    draft = packed.with_name(packed.name + _NEW)
     try:
         source = file.plain.open("rb")
     except FileNotFoundError:
@@ -479,16 +479,18 @@ def _pack(file: HistoryFile, interrupted: Callable[[], bool]) -> bool:
             with suppress(OSError):  # frees space on a full disk; if this fails, opening does the same
                 draft.unlink(missing_ok=True)
     if complete:
-        draft.rename(file.packed)
+        draft.rename(packed)
         private_files.sync_directory(file.directory)
         # If the plain file comes back after a power cut, it is packed once more.
         file.plain.unlink(missing_ok=True)
+        if file.packed != packed:
+            file.packed.unlink(missing_ok=True)  # an earlier version's packed form
     return complete
 
 
 def _compress(source: BinaryIO, descriptor: int, interrupted: Callable[[], bool]) -> bool:
     """Write and sync the packed content of `source`; return False when interrupted."""
-    compressor = zlib.compressobj(wbits=_GZIP)
+    compressor = packer()
     offset = synced = 0
     while piece := source.read(_PIECE_BYTES):
         if interrupted():

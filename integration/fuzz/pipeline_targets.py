@@ -14,9 +14,10 @@ from gf_i2p.pipeline.floodfills.peer_profiles import parse_i2pd, parse_java
 from gf_i2p.pipeline.read.entry_columns import Typer
 from gf_i2p.pipeline.read.line_walk import MAX_BAD_LINES, FoundLine, Is, Walk
 from gf_i2p.pipeline.read.stored_file import Lines, UnpackedFile
+from gf_i2p.storage.packed_files import GZIP, ZSTD
 from integration.fuzz import samples
 from integration.fuzz.farm_targets import TARGETS as FARM_TARGETS
-from integration.fuzz.storage_targets import HISTORY_TOKENS, history_lines, packed_history
+from integration.fuzz.storage_targets import HISTORY_TOKENS, gzip_history, history_lines, zstd_history
 from integration.fuzz.target import PIECE_BYTES, Target
 
 _ROWS: Final = 64
@@ -30,9 +31,9 @@ _JAVA: Final = (
 )
 
 
-def _walk(data: bytes, *, packed: bool) -> None:
+def _walk(data: bytes, packing: str) -> None:
     """Go through the beginning of a file; each line that was found can be a row of the table."""
-    file = UnpackedFile(io.BytesIO(data), packed=packed)
+    file = UnpackedFile(io.BytesIO(data), packing)
     lines = Lines(_beginning(file))
     found: list[FoundLine] = []
     walk = Walk(lines, strict=True)
@@ -93,18 +94,13 @@ def _java_profiles() -> Iterator[bytes]:
 TARGETS: Final = (
     Target(
         "lake-plain",
-        lambda data: _walk(data, packed=False),
+        lambda data: _walk(data, ""),
         (),
         lambda: (b"".join(history_lines()), b"".join(history_lines()[:-2]) + b'{"tor'),
         HISTORY_TOKENS,
     ),
-    Target(
-        "lake-packed",
-        lambda data: _walk(data, packed=True),
-        (),
-        packed_history,
-        HISTORY_TOKENS,
-    ),
+    Target("lake-gzip", lambda data: _walk(data, GZIP), (), gzip_history, HISTORY_TOKENS),
+    Target("lake-zstd", lambda data: _walk(data, ZSTD), (), zstd_history, HISTORY_TOKENS),
     Target(
         "lake-columns",
         _columns,

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
+import zstandard
+
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.storage.entry_chunks import Chunk, pack_chunk, unpack_chunk
 from gf_i2p.storage.history_lines import (
@@ -26,6 +28,7 @@ from gf_i2p.storage.history_lines import (
     trailer_line,
 )
 from gf_i2p.storage.history_reader import HistoryError, Scan
+from gf_i2p.storage.packed_files import unpack_zstd
 from gf_i2p.storage.snapshot_file import SavedSnapshot, SnapshotFileError
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import ClusterServer, Configuration
@@ -100,15 +103,31 @@ class _Beginning:
         return line
 
 
-def _packed_scan(data: bytes) -> None:
+def _gzip_scan(data: bytes) -> None:
     with gzip.open(io.BytesIO(data), "rb") as file:
         beginning = cast(BinaryIO, _Beginning(cast(BinaryIO, file)))
         for _ in Scan(Path("entries.gz"), beginning, 1, may_be_torn=False):
             pass
 
 
-def packed_history() -> Iterator[bytes]:
-    """Give whole and bomb-like packed files."""
+def _zstd_scan(data: bytes) -> None:
+    with unpack_zstd(io.BytesIO(data)) as file:
+        for _ in Scan(Path("entries.zst"), cast(BinaryIO, _Beginning(file)), 1, may_be_torn=False):
+            pass
+
+
+def zstd_history() -> Iterator[bytes]:
+    """Give whole and bomb-like files of Zstandard."""
+    lines = history_lines()
+    pack = zstandard.ZstdCompressor(level=1, write_checksum=True).compress
+    yield pack(b"".join(lines))
+    yield b"".join(map(pack, lines))
+    yield pack(lines[0] + b" " * (4 << 20))
+    yield pack(lines[0] + b"\n" * (1 << 20))
+
+
+def gzip_history() -> Iterator[bytes]:
+    """Give whole and bomb-like files of gzip."""
     lines = history_lines()
     yield gzip.compress(b"".join(lines), mtime=0)
     yield b"".join(gzip.compress(line, mtime=0) for line in lines)
@@ -167,13 +186,8 @@ TARGETS: Final = (
         lambda: (b"".join(history_lines()), b"".join(history_lines()[:-2]) + b'{"tor'),
         HISTORY_TOKENS,
     ),
-    Target(
-        "history-packed",
-        _packed_scan,
-        (HistoryError,),
-        packed_history,
-        HISTORY_TOKENS,
-    ),
+    Target("history-gzip", _gzip_scan, (HistoryError,), gzip_history, HISTORY_TOKENS),
+    Target("history-zstd", _zstd_scan, (HistoryError,), zstd_history, HISTORY_TOKENS),
     Target(
         "log-row",
         _chunk,

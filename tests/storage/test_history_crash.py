@@ -83,7 +83,7 @@ def test_a_process_that_ends_before_any_operation_loses_nothing_and_doubles_noth
         assert run(directory) == LAST
         assert found(directory) == expected(LAST), f"operation {number}"
         *packed, present = sorted(path.name for path in directory.iterdir())
-        assert {Path(name).suffix for name in packed} == {".gz"}
+        assert {Path(name).suffix for name in packed} == {".zst"}
         assert present.endswith(".jsonl")
 
 
@@ -196,7 +196,7 @@ def test_kill_9_again_and_again(tmp_path: Path) -> None:
     directory = tmp_path / "history"
     durable = 0
     for kill in range(KILLS):
-        command = [sys.executable, "-S", "-m", "tests.storage.history_child", str(directory), str(rng.randrange(99))]
+        command = [sys.executable, "-m", "tests.storage.history_child", str(directory), str(rng.randrange(99))]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout is not None
             lines = [child.stdout.readline() for _ in range(rng.choice((0, 1, 2, 20, 60)) if kill else 60)]

@@ -10,12 +10,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from gf_i2p.storage import history_writer as writer_module
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import ApplicationLine, ConfigurationLine, Gap
 from gf_i2p.storage.history_reader import HistoryError, history_files, read_history, summarize
 from gf_i2p.storage.history_writer import Rotation, check_owner
+from gf_i2p.storage.packed_files import packer
 from gf_i2p.wire.entries import Entry, ValueType
 from tests.storage.exported_log import (
     Clock,
@@ -37,6 +39,15 @@ DAY = 24 * HOUR
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     return tmp_path / "history"
+
+
+def packed_bytes(data: bytes) -> bytes:
+    engine = packer()
+    return engine.compress(data) + engine.flush()
+
+
+def unpacked(data: bytes) -> bytes:
+    return zstandard.ZstdDecompressor().decompressobj().decompress(data)
 
 
 def names(directory: Path) -> list[str]:
@@ -114,7 +125,7 @@ def test_what_was_torn_is_gone_before_anything_follows(directory: Path) -> None:
     with closing(open_history(directory, rotation=Rotation(bytes=1))) as history:
         assert history.cut_bytes > 5000
         rotate(history)
-    assert names(directory) == [FIRST + ".gz", "entries-00000000000000000010.jsonl"]
+    assert names(directory) == [FIRST + ".zst", "entries-00000000000000000010.jsonl"]
     assert found(directory) == expected(9)
 
 
@@ -152,11 +163,11 @@ def test_a_large_file_is_packed_and_the_next_begins(directory: Path) -> None:
     with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
         export(history, 200)
     *packed, present = names(directory)
-    assert all(name.endswith(".jsonl.gz") for name in packed)
+    assert all(name.endswith(".jsonl.zst") for name in packed)
     assert present.endswith(".jsonl")
     last = 0
     for name in packed:
-        lines = gzip.decompress((directory / name).read_bytes()).splitlines()
+        lines = unpacked((directory / name).read_bytes()).splitlines()
         assert json.loads(lines[0])["first"] == int(name[8:28]) == last + 1
         last = json.loads(lines[-1])["last"]
     assert int(present[8:28]) == last + 1
@@ -169,7 +180,7 @@ def test_an_old_file_is_packed_if_there_is_anything_in_it(directory: Path) -> No
         clock.now += 2 * DAY
         assert not history.due()
         export(history, 5)
-        assert names(directory) == [FIRST + ".gz", "entries-00000000000000000006.jsonl"], "due with its first entry"
+        assert names(directory) == [FIRST + ".zst", "entries-00000000000000000006.jsonl"], "due with its first entry"
         export(history, 6)
         clock.now += DAY - 1
         assert not history.due()
@@ -203,7 +214,7 @@ def test_packed_files_go_when_their_days_are_over_the_oldest_first(directory: Pa
         clock.now += DAY + 1000
         export(history, 60, sizes=(10,))
         assert names(directory)[0] > third
-        assert present + ".gz" in names(directory)
+        assert present + ".zst" in names(directory)
     with closing(open_history(directory, rotation=rotation, clock=clock)) as history:
         assert history.durable_index == 60
     assert summarize(directory).first == 31
@@ -316,18 +327,40 @@ def test_damage_in_a_packed_file(directory: Path) -> None:
         export(history, 100)
     path = directory / names(directory)[1]
     whole = path.read_bytes()
-    lines = gzip.decompress(whole).splitlines(keepends=True)
+    lines = unpacked(whole).splitlines(keepends=True)
     for content in (
         whole[: len(whole) // 2],
         whole[:30] + b"\0\0\0\0" + whole[34:],
         b"",
         b"PK\3\4",
-        gzip.compress(b"".join(lines[:-1])),
-        gzip.compress(b"".join(lines[:2] + lines[3:])),
+        packed_bytes(b"".join(lines[:-1])),
+        packed_bytes(b"".join(lines[:2] + lines[3:])),
     ):
         path.write_bytes(content)
         with pytest.raises(HistoryError, match=f"{path.name} is damaged"):
             found(directory)
+
+
+def test_files_of_gzip_are_read_too_and_one_comes_back_plain(directory: Path) -> None:
+    """Earlier versions packed with gzip."""
+    with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
+        export(history, 100)
+        history.pack()
+    before = found(directory)
+    for name in names(directory)[:2]:
+        data = unpacked((directory / name).read_bytes())
+        (directory / name).unlink()
+        (directory / name).with_suffix(".gz").write_bytes(gzip.compress(data))
+    assert found(directory) == before
+    first = directory / names(directory)[0]
+    first.with_suffix("").write_bytes(gzip.decompress(first.read_bytes()))
+    assert found(directory) == before
+    with closing(open_history(directory)) as history:
+        history.pack()
+    assert [Path(name).suffix for name in names(directory)[:3]] == [".zst", ".gz", ".zst"]
+    assert found(directory) == before
+    first.write_bytes(gzip.compress(b"another process wrote this"))
+    assert found(directory) == before, "the file of Zstandard counts"
 
 
 def test_a_file_that_is_missing_or_there_twice(directory: Path) -> None:
@@ -339,7 +372,7 @@ def test_a_file_that_is_missing_or_there_twice(directory: Path) -> None:
     with pytest.raises(HistoryError, match=f"lacks the entries {int(second[8:28])} to {int(third[8:28]) - 1}: "):
         found(directory)
     (directory / second).write_bytes(content)
-    copy = f"entries-{int(second[8:28]) + 1:020}.jsonl.gz"
+    copy = f"entries-{int(second[8:28]) + 1:020}.jsonl.zst"
     (directory / copy).write_bytes(content)
     with pytest.raises(HistoryError, match="twice"):
         found(directory)
@@ -363,7 +396,7 @@ def test_the_history_of_another_is_refused(directory: Path, tmp_path: Path) -> N
     (directory / "entries-00000000000000000006.jsonl").unlink()
     with closing(open_history(directory, rotation=Rotation(bytes=1))) as history:
         rotate(history)
-    shutil.copy(other / (FIRST + ".gz"), directory)
+    shutil.copy(other / (FIRST + ".zst"), directory)
     with pytest.raises(HistoryError, match="has the history of server 7"):
         found(directory)
 
@@ -375,24 +408,24 @@ def test_foreign_files_are_left_alone(directory: Path) -> None:
         "notes.txt",
         "entries-1.jsonl",
         FIRST + ".bak",
-        FIRST + ".gz.tmp",
+        FIRST + ".zst.tmp",
         ".hidden",
         "entries-x.new",
     ]
     for name in foreign:
         (directory / name).write_text("not ours")
-    (directory / (FIRST + ".gz.new")).write_text("left by a process that was killed")
+    (directory / (FIRST + ".zst.new")).write_text("left by a process that was killed")
     with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
         export(history, 60)
     assert found(directory) == expected(60)
     assert {(directory / name).read_text() for name in foreign} == {"not ours"}
-    assert not list(directory.glob("*.gz.new"))
+    assert not list(directory.glob("*.zst.new"))
 
 
 def test_a_copy_that_the_operator_has_packed_does_no_harm(directory: Path) -> None:
     with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
         history.append(entries(1, 3))
-        (directory / (FIRST + ".gz")).write_bytes(gzip.compress((directory / FIRST).read_bytes()))
+        (directory / (FIRST + ".zst")).write_bytes(packed_bytes((directory / FIRST).read_bytes()))
         assert found(directory) == expected(3)
     with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
         export(history, 60)
@@ -460,7 +493,7 @@ def test_packing_that_is_interrupted_leaves_nothing_and_is_done_at_the_next_open
     def interrupted() -> bool:
         nonlocal looks
         looks += 1
-        assert (directory / (FIRST + ".gz.new")).exists()
+        assert (directory / (FIRST + ".zst.new")).exists()
         return looks == 20
 
     with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
@@ -472,7 +505,7 @@ def test_packing_that_is_interrupted_leaves_nothing_and_is_done_at_the_next_open
         assert names(directory) == before
         export(history, 41)
         assert history.packable() is False, "another time it is done"
-    assert FIRST + ".gz" in names(directory)
+    assert FIRST + ".zst" in names(directory)
     assert found(directory) == expected(41)
 
 
@@ -481,12 +514,12 @@ def test_what_was_ended_and_not_packed_is_packed_after_the_next_opening(director
         for last in (40, 80):
             history.append(entries(history.durable_index + 1, last))
             history.rotate()
-        assert not list(directory.glob("*.gz"))
+        assert not list(directory.glob("*.zst"))
     with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
         assert history.packable()
         assert history.pack()
         assert not history.packable()
-    assert [name[-3:] for name in names(directory)] == [".gz", ".gz", "onl"]
+    assert [Path(name).suffix for name in names(directory)] == [".zst", ".zst", ".jsonl"]
     assert found(directory) == expected(80)
 
 
@@ -502,7 +535,7 @@ def test_it_is_written_while_it_is_packed(directory: Path) -> None:
             return False
 
         assert history.pack(meanwhile)
-        assert len(list(directory.glob("*.gz"))) == 2, "what was ended meanwhile, too"
+        assert len(list(directory.glob("*.zst"))) == 2, "what was ended meanwhile, too"
     assert found(directory) == expected(80)
 
 

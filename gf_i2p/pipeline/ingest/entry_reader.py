@@ -9,7 +9,7 @@ import pyarrow as pa
 from gf_i2p.pipeline.ingest.plan import WantedEntries
 from gf_i2p.pipeline.read.entry_columns import Typer
 from gf_i2p.pipeline.read.line_walk import FoundLine, Is, Walk
-from gf_i2p.pipeline.read.stored_file import Lines, UnpackedFile, open_stored
+from gf_i2p.pipeline.read.stored_file import Lines, UnpackedFile, open_stored, packing_of
 
 BATCH_ROWS: Final = 4_000
 BATCH_BYTES: Final = 8 << 20
@@ -37,10 +37,10 @@ def _batches(plan: dict[str, Any]) -> Iterator[list[FoundLine]]:
     batch: list[FoundLine] = []
     size = 0
     try:
-        file, packed = open_stored(plan["path"])
+        file, path = open_stored(plan["path"])
     except FileNotFoundError:
         raise RuntimeError(f"{plan['path']} {CHANGED}: it is gone") from None
-    with file, closing(iter(Walk(Lines(UnpackedFile(file, packed=packed)), strict=plan["strict"]))) as walk:
+    with file, closing(iter(Walk(Lines(UnpackedFile(file, packing_of(path))), strict=plan["strict"]))) as walk:
         for line in walk:
             if line.what is Is.BAD or not wanted.takes(line.at, line.term):
                 if wanted.done:

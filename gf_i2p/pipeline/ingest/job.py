@@ -172,7 +172,7 @@ class _IngestRun:
         if not count["files"]:
             raise PipelineError(
                 f"There is no history under {', '.join(exports)}: give the directories `history` of nodes, or "
-                "directories above them. A history has files entries-….jsonl or entries-….jsonl.gz."
+                "directories above them. A history has files entries-….jsonl, .jsonl.zst or .jsonl.gz."
             )
         new_files = count["files"] - count["unchanged"]
         if not new_files:

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from gf_i2p.pipeline.read.stored_file import file_system
+from gf_i2p.pipeline.read.stored_file import file_system, packing_of
 
 MAX_DEPTH: Final = 6
 """Most levels of directories below a given directory."""
@@ -69,7 +69,7 @@ def _address(directory: str, path: str) -> str:
 def first_index(path: str) -> int | None:
     """Return the index in the name of a history's file; None: the name is not that of a history's file."""
     name = path.rpartition("/")[2]
-    stem = name.removesuffix(".gz")
+    stem = name.removesuffix(packing_of(name))
     digits = stem.removeprefix("entries-").removesuffix(".jsonl")
     if len(stem) != len("entries-.jsonl") + 20 or len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
         return None

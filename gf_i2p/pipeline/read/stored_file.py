@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import pyarrow.fs as pafs
+import zstandard
 
 from gf_i2p.storage.history_lines import MAX_LINE_BYTES
+from gf_i2p.storage.packed_files import GZIP, MAX_WINDOW_BYTES, SUFFIXES
 
 HEAD_BYTES: Final = 4 << 10
 """Bytes of a bad line or record that the quarantine keeps."""
 _PIECE_BYTES: Final = 256 << 10
 _UNPACKED_BYTES: Final = 1 << 20
-_GZIP: Final = 31
+_GZIP_FORMAT: Final = 31
 """zlib's `wbits` for the format of gzip."""
+_ZSTD_BEGIN: Final = b"\x28"
+"""First byte of a frame of Zstandard."""
+_SLICE_BYTES: Final = 256
+"""Bytes of Zstandard that are unpacked at once. 4 bytes can stand for 128 KiB, so a bomb gives 8 MiB at once."""
 
 
 class Readable(Protocol):
@@ -32,27 +38,33 @@ def file_system(path: str) -> tuple[Any, str]:
     return system, inside
 
 
-def open_stored(path: str) -> tuple[Any, bool]:
-    """Open a file, or its packed form if the plain file is gone; return also whether the file is packed.
+def packing_of(path: str) -> str:
+    """Return the suffix of a packed file's name (`SUFFIXES`); "" for a plain file."""
+    return next((suffix for suffix in SUFFIXES if path.endswith(suffix)), "")
 
-    Raises `OSError`.
+
+def open_stored(path: str, *, seekable: bool = False) -> tuple[Any, str]:
+    """Open a file, or its packed form if the plain file is gone; return also the path of the file that is open.
+
+    `seekable`: whether to open a plain file so that its reader can seek. Raises `OSError`.
     """
     system, inside = file_system(path)
-    try:
-        return system.open_input_stream(inside, compression=None), path.endswith(".gz")
-    except FileNotFoundError:
-        if path.endswith(".gz"):
-            raise
-        return system.open_input_stream(inside + ".gz", compression=None), True
+    for suffix in ("",) if packing_of(path) else ("", *SUFFIXES):
+        opened = path + suffix
+        with suppress(FileNotFoundError):
+            if seekable and not packing_of(opened):
+                return system.open_input_file(inside), opened
+            return system.open_input_stream(inside + suffix, compression=None), opened
+    raise FileNotFoundError(f"{path}: the file is gone")
 
 
 class UnpackedFile:
     """An iterator, to use once, of a file's unpacked bytes. Afterwards the attributes tell how the file ended."""
 
-    def __init__(self, file: Readable, *, packed: bool) -> None:
-        """`packed`: whether the file is in gzip's format."""
+    def __init__(self, file: Readable, packing: str) -> None:
+        """`packing`: see `packing_of`."""
         self._file = file
-        self._packed = packed
+        self._packing = packing
         self._sha256 = hashlib.sha256()
         self.stored_bytes = 0
         """Stored bytes that were read, before unpacking."""
@@ -68,11 +80,13 @@ class UnpackedFile:
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield the content in pieces of up to about a MiB."""
-        if not self._packed:
+        if self._packing == GZIP:
+            yield from self._unpack_gzip()
+        elif self._packing:
+            yield from self._unpack_zstd()
+        else:
             while piece := self._read():
                 yield piece
-            return
-        yield from self._unpack()
 
     def finish(self) -> None:
         """Read the rest of the file, for the digest."""
@@ -85,8 +99,31 @@ class UnpackedFile:
         self.stored_bytes += len(piece)
         return piece
 
-    def _unpack(self) -> Iterator[bytes]:
-        engine = zlib.decompressobj(_GZIP)
+    def _unpack_zstd(self) -> Iterator[bytes]:
+        unpacker = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
+        engine = unpacker.decompressobj()
+        while piece := self._read():
+            for at in range(0, len(piece), _SLICE_BYTES):
+                part = piece[at : at + _SLICE_BYTES]
+                while part:
+                    if engine.eof:
+                        if not part.startswith(_ZSTD_BEGIN):
+                            self._note_damage("there is something behind its end")
+                            return
+                        engine = unpacker.decompressobj()
+                    try:
+                        unpacked = engine.decompress(part)
+                    except zstandard.ZstdError as error:
+                        self._note_damage(str(error).rpartition(": ")[2])
+                        return
+                    if unpacked:
+                        yield unpacked
+                    part = engine.unused_data
+        if not engine.eof:
+            self._note_damage("its end is missing")
+
+    def _unpack_gzip(self) -> Iterator[bytes]:
+        engine = zlib.decompressobj(_GZIP_FORMAT)
         while piece := self._read():
             has_more = True
             while has_more:
@@ -97,7 +134,7 @@ class UnpackedFile:
                     if not piece.startswith(b"\x1f"):
                         self._note_damage("there is something behind its end")
                         return
-                    engine = zlib.decompressobj(_GZIP)
+                    engine = zlib.decompressobj(_GZIP_FORMAT)
                 before = engine.copy()
                 try:
                     unpacked = engine.decompress(piece, _UNPACKED_BYTES)
@@ -113,7 +150,8 @@ class UnpackedFile:
             self._note_damage("its end is missing")
 
     def _note_damage(self, why: str) -> None:
-        self.damage = f"its gzip is damaged: {why}"
+        name = "gzip" if self._packing == GZIP else "zstd"
+        self.damage = f"its {name} is damaged: {why}"
         self.damaged_at = self.stored_bytes
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS, LATEST_MS
 from gf_i2p.pipeline.read.history_files import first_index
 from gf_i2p.pipeline.read.line_walk import Is, Walk
-from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, UnpackedFile, open_stored
+from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, UnpackedFile, open_stored, packing_of
 
 LATE_MS: Final = 600_000
 """Milliseconds from a record's date until the exporter applied the entry. Above these, the entry is late."""
@@ -72,7 +72,7 @@ def survey_file(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]
     The first `MAX_BAD_LINES` bad lines have a row each, and the others have one row together.
     """
     try:
-        packed = path.endswith(".gz")
+        packed = bool(packing_of(path))
         file_survey = _FileSurvey(path, strict=not packed)
         yield from file_survey
         if packed and file_survey.stored.damage:
@@ -118,9 +118,9 @@ class _FileSurvey:
         self.walk: Walk
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        file, packed = open_stored(self.path)
+        file, path = open_stored(self.path)
         with file:
-            self.stored = UnpackedFile(file, packed=packed)
+            self.stored = UnpackedFile(file, packing_of(path))
             self.lines = Lines(self.stored)
             self.walk = Walk(self.lines, strict=self.strict)
             late = _Lateness().worth
@@ -153,7 +153,7 @@ class _FileSurvey:
             return f"{self.walk.problem}, at byte {self.walk.problem_at} of its content"
         if first_index(self.path) != self.walk.header.first:
             return f"it begins with entry {self.walk.header.first}, and its name says otherwise"
-        if self.path.endswith(".gz") and not self.walk.closed:
+        if packing_of(self.path) and not self.walk.closed:
             return f"its last line is missing, after entry {self.walk.last_index}, at byte {self.lines.bytes}"
         return None
 

@@ -10,9 +10,9 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 
-from gf_i2p.pipeline.read.stored_file import UnpackedFile, file_system
+from gf_i2p.pipeline.read.stored_file import UnpackedFile, open_stored, packing_of
 from gf_i2p.storage.history_lines import (
     ApplicationLine,
     ConfigurationLine,
@@ -56,19 +56,9 @@ class Content:
 
         Raises `OSError`.
         """
-        system, inside = file_system(path)
-        self.packed = path.endswith(".gz")
         self._stored: UnpackedFile | None = None
-        try:
-            self._file: Any = self._open(system, inside)
-        except FileNotFoundError:
-            if self.packed:
-                raise
-            self.packed = True
-            self._file = self._open(system, inside + ".gz")
-
-    def _open(self, system: Any, path: str) -> Any:
-        return system.open_input_stream(path, compression=None) if self.packed else system.open_input_file(path)
+        self._file, self.path = open_stored(path, seekable=True)
+        self.packing = packing_of(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -83,12 +73,12 @@ class Content:
 
     def pieces(self, begin: int) -> Iterator[bytes]:
         """Yield the content from the byte `begin` on, in pieces of up to about a MiB. Call this once."""
-        if not self.packed:
+        if not self.packing:
             self._file.seek(min(begin, self._file.size()))
             while piece := self._file.read(_PIECE_BYTES):
                 yield piece
             return
-        self._stored = UnpackedFile(self._file, packed=True)
+        self._stored = UnpackedFile(self._file, self.packing)
         at = 0
         for piece in self._stored:
             if at + len(piece) > begin:
@@ -154,9 +144,9 @@ def look(content: Content, place: ReadPosition, most: int, limit: int | None = N
             at += len(part)
         if limit is not None and at >= limit:
             return _place(end, tail), False
-    if content.packed and pending:
+    if content.packing and pending:
         end, tail = at, (tail + pending)[-TAIL_BYTES:]
-    return _place(end, tail), content.packed
+    return _place(end, tail), bool(content.packing)
 
 
 def _place(end: int, tail: bytes) -> ReadPosition:

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from gf_i2p.pipeline.read.history_files import first_index, listed
 from gf_i2p.pipeline.read.record_schema import columns
-from gf_i2p.pipeline.read.stored_file import Lines, Overlong, file_system
+from gf_i2p.pipeline.read.stored_file import Lines, Overlong, file_system, packing_of
 from gf_i2p.pipeline.stream.growing_file import ChangedError, Content, ReadPosition, going_on, look
 
 FORMAT: Final = "gf-i2p-history"
@@ -265,7 +265,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 first = first_index(name)
                 assert first is not None
                 files = directories.setdefault(directory, {})
-                if first not in files or not file["path"].endswith(".gz"):
+                if first not in files or not packing_of(file["path"]):
                     files[first] = file["path"], file["size"]
         return directories
 
@@ -279,7 +279,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if state.is_done(first):
             return False
         reading = state.files.get(first, Reading())
-        if path.endswith(".gz"):
+        if packing_of(path):
             return reading.place.last is None and self._packed_sizes.get(path) != (size, reading.place.bytes)
         return size != reading.place.bytes
 
@@ -302,7 +302,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return news
 
     def _next_reading(self, before: Reading, path: str, size: int, most: int) -> Reading:
-        limit = None if self._target is None or path.endswith(".gz") else size
+        limit = None if self._target is None or packing_of(path) else size
         begin, anew = before.place, before.anew
         for _ in range(2):
             try:
@@ -316,7 +316,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return before
             except OSError as error:
                 return Reading(before.place, before.anew, f"it cannot be read: {error}")
-            if content.packed and before.problem is not None and 0 < begin.bytes < place.bytes:
+            if content.packing and before.problem is not None and 0 < begin.bytes < place.bytes:
                 begin, anew = ReadPosition(), anew + 1  # the file was incomplete before, and ended in half a line
                 continue
             if is_end:
@@ -381,14 +381,14 @@ def _lines(piece: Piece, begin: ReadPosition) -> Iterator[dict[str, Any]]:
         next(following)
         lines = Lines(_up_to(following, piece.end.bytes - begin.bytes))
         at = begin.bytes
-        path = piece.path + ".gz" if content.packed and not piece.path.endswith(".gz") else piece.path
-        strict = not content.packed or piece.problem is not None
+        path = content.path
+        strict = not content.packing or piece.problem is not None
         if begin.bytes:
             yield {"path": path, "strict": strict, **_line(header, begin)}
         for line in lines:
             yield {"path": path, "strict": strict, "at": at or None, **_line(line)}
             at += (line.length if isinstance(line, Overlong) else len(line)) + 1
-        if lines.rest and content.packed:
+        if lines.rest and content.packing:
             yield {"path": path, "strict": strict, "at": at or None, **_line(lines.rest)}
 
 

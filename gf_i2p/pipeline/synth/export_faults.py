@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, SynthLife
 from gf_i2p.storage.history_lines import Header, header_line, trailer_line
-from gf_i2p.storage.history_reader import packed_name, plain_name
+from gf_i2p.storage.history_reader import plain_name
+from gf_i2p.storage.packed_files import GZIP
 
 FAULTY: Final = "faulty"
 """Name of the farm with faults."""
@@ -60,11 +61,11 @@ def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, A
     early.record["date"] = _IN_1970
     received_early.received_ms = _IN_1970
 
-    first_file = directory / "server-1" / packed_name(1)
+    first_file = directory / "server-1" / (plain_name(1) + GZIP)
     packed = _pack(_file(lines, 1, 1, 2 * unit, cut=cut.index))
-    copy = directory / "copy-of-server-1" / packed_name(1)
+    copy = directory / "copy-of-server-1" / (plain_name(1) + GZIP)
     torn = directory / "server-1" / plain_name(2 * unit + 1)
-    spoilt = directory / "server-2" / packed_name(4 * unit + 1)
+    spoilt = directory / "server-2" / (plain_name(4 * unit + 1) + GZIP)
     good = directory / "server-3" / plain_name(4 * unit + 1)
     saved = unit * 3 // 5
     for path, data in (

@@ -10,7 +10,8 @@ from typing import Final
 
 from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, SynthEntry, SynthLife
 from gf_i2p.storage.history_lines import Header, header_line, trailer_line
-from gf_i2p.storage.history_reader import BATCH_BYTES, packed_name, plain_name
+from gf_i2p.storage.history_reader import BATCH_BYTES, plain_name
+from gf_i2p.storage.packed_files import GZIP
 
 ROTATE_BYTES: Final = 64 << 20
 """Bytes at which a file ends, as in `history_writer.Rotation`.
@@ -207,7 +208,7 @@ class HistoryGenerator:
         self._add(b" " + trailer_line(next_first - 1))
         packer = zlib.compressobj(self._level, zlib.DEFLATED, _GZIP)
         packed = b"".join([*map(packer.compress, self._lines), packer.flush()])
-        self._write(self._directory / packed_name(self._first), packed)
+        self._write(self._directory / (plain_name(self._first) + GZIP), packed)
         self._lines.clear()
         self._first = next_first
 

@@ -289,7 +289,7 @@ async def test_packing_that_fails_keeps_nobody_from_exporting(tmp_path: Path, mo
         monkeypatch.setattr(History, "rotate", real)
         exporter(node)._rotate_at = 0.0
         await post(node, b"20")
-        await becomes("packed", lambda: any(history(farm).glob("*.gz")))
+        await becomes("packed", lambda: any(history(farm).glob("*.zst")))
         await becomes("all is well", lambda: exporter(node).trouble is None)
         assert values(farm) == list(range(21))
 
@@ -311,7 +311,7 @@ async def test_an_old_file_is_packed_when_nothing_happens(tmp_path: Path, monkey
         task = asyncio.create_task(made.run())
         await reaches(made, index)
         now += 1000
-        await becomes("packed", lambda: any((tmp_path / "other").glob("*.gz")))
+        await becomes("packed", lambda: any((tmp_path / "other").glob("*.zst")))
         task.cancel()
         await made.close()
 

@@ -184,7 +184,7 @@ async def test_neither_exporting_nor_stopping_waits_for_packing(
             await becomes("being packed", lambda: len(begun) == 1)
             index = made.durable_index
         assert begun == [1], "one at a time"
-        assert not list(directory.glob("*.gz*"))
+        assert not list(directory.glob("*.zst*"))
         monkeypatch.setattr(files, "_pack", real)
         async with running(directory, node, Rotation(bytes=1)) as made:
             await reaches(made, index)

@@ -17,6 +17,7 @@ from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.pipeline.read.line_walk import MAX_BAD_LINES
 from gf_i2p.storage.history_lines import record_line, servers_line
+from gf_i2p.storage.packed_files import GZIP
 from tests.farm.strategies import text
 from tests.pipeline.made_up_exports import at, content, lines, packed, plain, status
 
@@ -80,7 +81,7 @@ def test_the_first_time(farm: Farm) -> None:
     clock = content(lines(range(1, 4), cluster="clock", delay=-at(0)), last=3, cluster="clock")
     packed(farm.exports / "clock", clock)
     cut = gzip.compress(content(lines(range(1, 2001), cluster="cut"), last=2000, cluster="cut"))
-    packed(farm.exports / "cut", b"").write_bytes(cut[: len(cut) // 2])
+    packed(farm.exports / "cut", b"", suffix=GZIP).write_bytes(cut[: len(cut) // 2])
     packed(farm.exports / "none", b"no history\n")
 
     steps: list[str] = []

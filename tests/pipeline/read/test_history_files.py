@@ -24,10 +24,10 @@ def test_where_histories_are(tmp_path: Path) -> None:
     name = "entries-00000000000000000001.jsonl"
     assert {row["path"] for row in rows if row["path"].startswith("/") and not row["error"]} == {
         str(tmp_path / name),
-        *(str(directory / name) + ".gz" for directory in (tmp_path, tmp_path / "a b%20[1]", deep)),
+        *(str(directory / name) + ".zst" for directory in (tmp_path, tmp_path / "a b%20[1]", deep)),
     }
     assert [row["error"] for row in rows if row["error"]] == [f"{tmp_path / 'none'}: there is no such directory"]
-    address = (tmp_path / "a b%20[1]" / f"{name}.gz").as_uri()
+    address = (tmp_path / "a b%20[1]" / f"{name}.zst").as_uri()
     assert [row["path"] for row in rows if row["path"].startswith("file:")] == [address]
     for row in rows:
         if not row["error"]:
@@ -47,6 +47,7 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
 
 def test_names() -> None:
     assert first_index("/x/entries-00000000000000000012.jsonl.gz") == 12
+    assert first_index("/x/entries-00000000000000000012.jsonl.zst") == 12
     for name in (
         "entries-12.jsonl",
         "entries-0000000000000000001x.jsonl",

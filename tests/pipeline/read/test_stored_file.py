@@ -8,16 +8,18 @@ import zlib
 from collections.abc import Iterator
 
 import pytest
+import zstandard
 
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, UnpackedFile
 from gf_i2p.storage.history_lines import MAX_LINE_BYTES
+from gf_i2p.storage.packed_files import GZIP, ZSTD, packer
 
 SEED = 7
 DATA = b"".join(b"line %d %d\n" % (number, random.Random(SEED + number).getrandbits(64)) for number in range(60_000))
 
 
-def read(data: bytes, *, packed: bool = True) -> tuple[bytes, UnpackedFile]:
-    stored = UnpackedFile(io.BytesIO(data), packed=packed)
+def read(data: bytes, packing: str = GZIP) -> tuple[bytes, UnpackedFile]:
+    stored = UnpackedFile(io.BytesIO(data), packing)
     unpacked = b"".join(stored)
     stored.finish()
     assert stored.sha256 == hashlib.sha256(data).hexdigest()
@@ -27,7 +29,7 @@ def read(data: bytes, *, packed: bool = True) -> tuple[bytes, UnpackedFile]:
 
 @pytest.mark.parametrize("data", [b"", b"x", DATA, bytes(5 << 20)])
 def test_what_is_whole(data: bytes) -> None:
-    assert read(data, packed=False)[0] == data
+    assert read(data, "")[0] == data
     for level in (0, 1, 9):
         unpacked, stored = read(gzip.compress(data, level))
         assert unpacked == data
@@ -72,6 +74,56 @@ def test_no_gzip_at_all_and_rubbish_behind_it() -> None:
     assert read(DATA)[1].damage == "its gzip is damaged: incorrect header check"
     unpacked, stored = read(gzip.compress(b"one\n") + b"rubbish")
     assert (unpacked, stored.damage) == (b"one\n", "its gzip is damaged: there is something behind its end")
+
+
+def zstd(data: bytes) -> bytes:
+    engine = packer()
+    return engine.compress(data) + engine.flush()
+
+
+@pytest.mark.parametrize("data", [b"", b"x", DATA, bytes(5 << 20)])
+def test_a_whole_file_of_zstandard(data: bytes) -> None:
+    unpacked, stored = read(zstd(data), ZSTD)
+    assert (unpacked, stored.damage) == (data, None)
+    unpacked, stored = read(zstd(data) + zstd(b"more\n"), ZSTD)
+    assert (unpacked, stored.damage) == (data + b"more\n", None)
+
+
+def test_a_cut_file_of_zstandard_gives_what_is_before_the_cut() -> None:
+    packed = zstd(DATA)
+    for length in (len(packed) - 1, len(packed) // 2, 10, 0):
+        unpacked, stored = read(packed[:length], ZSTD)
+        assert DATA.startswith(unpacked)
+        assert len(unpacked) >= len(DATA) * length // len(packed) - 300_000
+        assert stored.damage == "its zstd is damaged: its end is missing"
+
+
+def test_a_flipped_bit_in_zstandard_is_noticed() -> None:
+    packed = bytearray(zstd(DATA))
+    packed[len(packed) // 2] ^= 0x40
+    unpacked, stored = read(bytes(packed), ZSTD)
+    assert DATA[: len(DATA) // 2 - 300_000] == unpacked[: len(DATA) // 2 - 300_000]
+    assert stored.damage is not None
+    packed = bytearray(zstd(DATA))
+    packed[-1] ^= 1
+    assert read(bytes(packed), ZSTD)[1].damage == "its zstd is damaged: Restored data doesn't match checksum"
+
+
+def test_no_zstandard_at_all_and_rubbish_behind_it() -> None:
+    assert read(DATA, ZSTD)[1].damage == "its zstd is damaged: Unknown frame descriptor"
+    unpacked, stored = read(zstd(b"one\n") + b"rubbish", ZSTD)
+    assert (unpacked, stored.damage) == (b"one\n", "its zstd is damaged: there is something behind its end")
+
+
+def test_a_bomb_of_zstandard_gives_little_at_once() -> None:
+    bomb = zstandard.ZstdCompressor(level=1).compress(bytes(200 << 20))
+    assert len(bomb) < 10_000
+    assert max(map(len, UnpackedFile(io.BytesIO(bomb), ZSTD))) <= 8 << 20
+    wide = zstandard.ZstdCompressor(
+        compression_params=zstandard.ZstdCompressionParameters(window_log=27, enable_ldm=True)
+    ).compressobj()
+    packed = wide.compress(DATA) + wide.flush()
+    assert read(packed, ZSTD)[1].damage is not None, "this file asks for 128 MiB of memory"
 
 
 def pieces(data: bytes, size: int) -> Iterator[bytes]:

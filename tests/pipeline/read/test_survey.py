@@ -15,6 +15,7 @@ from gf_i2p.pipeline.ingest.plan import PLAN, RUNS, planned
 from gf_i2p.pipeline.read.line_walk import MAX_BAD_LINES
 from gf_i2p.pipeline.read.survey import LATE_MS, survey_file, surveyed
 from gf_i2p.storage.history_lines import gap_line, other_line, record_line
+from gf_i2p.storage.packed_files import GZIP
 from tests.pipeline.made_up_exports import at, content, lines, packed, plain, status
 
 
@@ -89,7 +90,7 @@ def test_who_was_away_is_late_and_one_wrong_clock_is_not(tmp_path: Path) -> None
 
 def test_a_damaged_gzip_gives_what_is_before_the_damage(tmp_path: Path) -> None:
     whole = gzip.compress(content(lines(range(1, 2001)), last=2000))
-    path = packed(tmp_path, b"")
+    path = packed(tmp_path, b"", suffix=GZIP)
     path.write_bytes(whole[: len(whole) // 2])
     file, runs, bad = look(path)
     assert len(runs) == 1
@@ -117,7 +118,7 @@ def test_a_damaged_gzip_gives_what_is_before_the_damage(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_a_file(tmp_path: Path, data: bytes, why: str) -> None:
-    path = packed(tmp_path, b"")
+    path = packed(tmp_path, b"", suffix=GZIP)
     path.write_bytes(data)
     file, _, _ = look(path)
     assert why in file["reason"]

@@ -13,6 +13,7 @@ from gf_i2p.farm import schema
 from gf_i2p.pipeline.stream.history_source import LINES, HistoryReader
 from gf_i2p.pipeline.stream.stream_rows import arrived
 from gf_i2p.storage.history_lines import gap_line, record_line
+from gf_i2p.storage.packed_files import GZIP, ZSTD
 from tests.pipeline.made_up_exports import at, content, lines, packed, plain
 
 
@@ -214,13 +215,16 @@ def test_all_is_read_when_spark_wants_all(tmp_path: Path) -> None:
     assert indexes(reading.rows()) == [*range(1, 50)]
 
 
-def test_a_damaged_file_is_told_once_and_what_can_be_saved_is_read(tmp_path: Path) -> None:
-    path = packed(tmp_path, content(lines(range(1, 4)), last=3))
+@pytest.mark.parametrize(("suffix", "name", "cut"), [(GZIP, "gzip", 9), (ZSTD, "zstd", 2)])
+def test_a_damaged_file_is_told_once_and_what_can_be_saved_is_read(
+    tmp_path: Path, suffix: str, name: str, cut: int
+) -> None:
+    path = packed(tmp_path, content(lines(range(1, 4)), last=3), suffix=suffix)
     data = path.read_bytes()
-    path.write_bytes(data[:-9])
+    path.write_bytes(data[:-cut])
     reading = Reading(tmp_path)
     rows = reading.batch()
-    assert [row["problem"] for row in rows if row["problem"]] == ["its gzip is damaged: its end is missing"]
+    assert [row["problem"] for row in rows if row["problem"]] == [f"its {name} is damaged: its end is missing"]
     assert indexes([row for row in rows if not row["problem"]]) == [1, 2, 3]
     reading.restart()
     assert reading.batch() == []
@@ -230,7 +234,7 @@ def test_a_damaged_file_is_told_once_and_what_can_be_saved_is_read(tmp_path: Pat
 def test_a_packed_file_that_was_still_being_copied_is_read_when_it_is_whole(tmp_path: Path) -> None:
     dice = random.Random(1)
     body = [record_line(index, 1, at(index), b'"%b"' % dice.randbytes(400).hex().encode()) for index in range(1, 40)]
-    path = packed(tmp_path, content(body, last=39))
+    path = packed(tmp_path, content(body, last=39), suffix=GZIP)  # gives bytes also of a small part
     data = path.read_bytes()
     reading = Reading(tmp_path)
     rows = []
