@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MOST_ENTRIES: Final = 16
 SLACK: Final = 20.0
 """Seconds that the rules allow for ticks, messages on the way, and posts that wait."""
+STOP_SECONDS: Final = 30.0
+"""Seconds within which a server stops: for the next step of the machine, and for the router's answer."""
 SETTLED: Final = 4 * INTERVAL
 """Seconds after which farm time is right, counted from the beginning or from the end of a time without a leader."""
 MOST_FLAPS: Final = 12
@@ -212,6 +214,29 @@ class Overlap(FarmRule):
                     raise self.violated(
                         f"server {node.id} publishes {checker.now - since:.0f} s after the farm chose another"
                     )
+
+
+class StopsWhenTold(FarmRule):
+    """A server that knows of another publisher soon stops: the lease is only for a server without news.
+
+    docs/design/publishing.md.
+    """
+
+    def __init__(self, checker: "LifeChecker") -> None:
+        super().__init__(checker)
+        self._since: dict[int, float] = {}
+        """Since when each server publishes and knows of another publisher: true seconds, by server id."""
+
+    def passes(self) -> None:
+        for node in self.checker.life.servers:
+            told = node.up and not node.paused and node.state.choice.publisher != node.id
+            if not told or not node.publisher.publishes:
+                self._since.pop(node.id, None)
+            elif self.checker.now - self._since.setdefault(node.id, self.checker.now) > STOP_SECONDS:
+                raise self.violated(
+                    f"server {node.id} publishes {STOP_SECONDS:.0f} s after it has read that "
+                    f"{node.state.choice.publisher} is chosen"
+                )
 
 
 class PublisherIsCandidate(FarmRule):
@@ -554,6 +579,7 @@ FARM_RULES: Final[tuple[type[FarmRule], ...]] = (
     ChosenGives,
     WakesUp,
     WithinLease,
+    StopsWhenTold,
     Overlap,
     AccusedReplaced,
     PublisherIsCandidate,

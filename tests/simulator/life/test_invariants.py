@@ -47,8 +47,8 @@ QUICK = {
     "no-lease": ("Overlap", 51),
     "gives-anyway": ("ChosenGives", 23),
     "serves-anyway": ("ChosenGives", 9),
-    "serves-on": ("Overlap", 9),
-    "stays-open": ("Overlap", 114),
+    "serves-on": ("StopsWhenTold", 9),
+    "stays-open": ("StopsWhenTold", 114),
     "service-versions": ("PublishedRises", 64),
 }
 """Canaries, each with the first rule that catches the canary, and the seed to begin with, which catches it soon.
