@@ -183,8 +183,11 @@ class SimulatedServer:
                 self.enter(life, action, *args)
 
     def enter(self, life: int, action: Callable[..., None], *args: Any) -> None:
-        """Run an action in this server's process: after a pause if the process is paused; never if `life` is over."""
-        if life != self.life:
+        """Run an action in this server's process: after a pause if the process is paused; never if `life` is over.
+
+        A server that has ended, and was not started again, has no process.
+        """
+        if life != self.life or not self.up:
             return
         if self.paused:
             self._inbox.append((action, args))
