@@ -31,7 +31,7 @@ from gf_i2p.storage.history_lines import (
     Trailer,
     parse_line,
 )
-from gf_i2p.storage.packed_files import DAMAGED, GZIP, ZSTD, open_packed
+from gf_i2p.storage.packed_files import DAMAGED, ZSTD, open_packed
 
 BATCH_BYTES: Final = 2 << 20
 """A batch, which is written and synced at once, ends with the line that reaches this size."""
@@ -97,15 +97,15 @@ def history_files(directory: Path) -> list[HistoryFile]:
     Raises `OSError`.
     """
     files: dict[int, HistoryFile] = {}
-    for name in os.listdir(directory):  # noqa: PTH208 -- half the time of paths, and there may be thousands
+    for name in sorted(os.listdir(directory)):  # noqa: PTH208 -- half the time of paths, and there may be thousands
         if match := _NAME.fullmatch(name):
             first = int(match[1])
             file = files.setdefault(first, HistoryFile(directory, first))
-            if not match[2]:
+            if match[2]:
+                file.suffix = match[2]  # of two packed forms, that of Zstandard comes last, and counts
+            else:
                 file.is_plain = True
-            elif match[2] == GZIP and not (directory / packed_name(first)).exists():
-                file.suffix = GZIP
-    return [files[first] for first in sorted(files)]
+    return list(files.values())
 
 
 class Scan:

@@ -16,7 +16,7 @@ import zstandard
 ZSTD: Final = ".zst"
 GZIP: Final = ".gz"
 SUFFIXES: Final = (ZSTD, GZIP)
-"""The suffixes of packed files, the one that the node writes first."""
+"""The suffixes of packed files. The node writes files with the first suffix."""
 DAMAGED: Final = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
 """The errors of reading a packed file that is damaged."""
 MAX_WINDOW_BYTES: Final = 8 << 20

@@ -7,8 +7,9 @@ from pathlib import Path
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.storage.history_lines import Header, header_line, record_line, trailer_line
 from gf_i2p.storage.history_reader import plain_name
-from gf_i2p.storage.packed_files import GZIP, ZSTD, packer
+from gf_i2p.storage.packed_files import GZIP, ZSTD
 from tests.farm.strategies import NOW, leaf, record
+from tests.storage.exported_log import zstd
 
 BEAT_MS = 5_000
 
@@ -48,7 +49,5 @@ def plain(directory: Path, data: bytes, *, first: int = 1) -> Path:
 
 def packed(directory: Path, data: bytes, *, first: int = 1, suffix: str = ZSTD) -> Path:
     """Write a packed history file into `directory`."""
-    engine = packer()
-    packed_data = gzip.compress(data, mtime=0) if suffix == GZIP else engine.compress(data) + engine.flush()
-    path = plain(directory, packed_data, first=first)
+    path = plain(directory, gzip.compress(data, mtime=0) if suffix == GZIP else zstd(data), first=first)
     return path.rename(path.with_name(path.name + suffix))

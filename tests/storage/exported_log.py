@@ -12,12 +12,19 @@ from typing import Any, Final
 from gf_i2p.storage.history_lines import ApplicationLine, ConfigurationLine, Gap
 from gf_i2p.storage.history_reader import read_history
 from gf_i2p.storage.history_writer import History, Rotation
+from gf_i2p.storage.packed_files import packer
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import ClusterServer, Configuration
 
 CLUSTER: Final = "farm"
 SERVER: Final = 7
 RAW: Final = (b"", b"\xff\xfe", b"{", b"NaN", b'{"a":1,"a":2}', b'"\\ud800"', b"\n", b"[" * 101 + b"]" * 101)
+
+
+def zstd(data: bytes) -> bytes:
+    """Pack as the node packs."""
+    engine = packer()
+    return engine.compress(data) + engine.flush()
 
 
 def configuration(index: int, *servers: int) -> bytes:

@@ -17,7 +17,6 @@ from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import ApplicationLine, ConfigurationLine, Gap
 from gf_i2p.storage.history_reader import HistoryError, history_files, read_history, summarize
 from gf_i2p.storage.history_writer import Rotation, check_owner
-from gf_i2p.storage.packed_files import packer
 from gf_i2p.wire.entries import Entry, ValueType
 from tests.storage.exported_log import (
     Clock,
@@ -29,6 +28,7 @@ from tests.storage.exported_log import (
     open_history,
     plain,
     rotate,
+    zstd,
 )
 
 FIRST = "entries-00000000000000000001.jsonl"
@@ -39,11 +39,6 @@ DAY = 24 * HOUR
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     return tmp_path / "history"
-
-
-def packed_bytes(data: bytes) -> bytes:
-    engine = packer()
-    return engine.compress(data) + engine.flush()
 
 
 def unpacked(data: bytes) -> bytes:
@@ -333,8 +328,8 @@ def test_damage_in_a_packed_file(directory: Path) -> None:
         whole[:30] + b"\0\0\0\0" + whole[34:],
         b"",
         b"PK\3\4",
-        packed_bytes(b"".join(lines[:-1])),
-        packed_bytes(b"".join(lines[:2] + lines[3:])),
+        zstd(b"".join(lines[:-1])),
+        zstd(b"".join(lines[:2] + lines[3:])),
     ):
         path.write_bytes(content)
         with pytest.raises(HistoryError, match=f"{path.name} is damaged"):
@@ -425,7 +420,7 @@ def test_foreign_files_are_left_alone(directory: Path) -> None:
 def test_a_copy_that_the_operator_has_packed_does_no_harm(directory: Path) -> None:
     with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
         history.append(entries(1, 3))
-        (directory / (FIRST + ".zst")).write_bytes(packed_bytes((directory / FIRST).read_bytes()))
+        (directory / (FIRST + ".zst")).write_bytes(zstd((directory / FIRST).read_bytes()))
         assert found(directory) == expected(3)
     with closing(open_history(directory, rotation=Rotation(bytes=2000))) as history:
         export(history, 60)

@@ -102,25 +102,29 @@ class UnpackedFile:
     def _unpack_zstd(self) -> Iterator[bytes]:
         unpacker = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
         engine = unpacker.decompressobj()
-        while piece := self._read():
-            for at in range(0, len(piece), _SLICE_BYTES):
-                part = piece[at : at + _SLICE_BYTES]
-                while part:
-                    if engine.eof:
-                        if not part.startswith(_ZSTD_BEGIN):
-                            self._note_damage("there is something behind its end")
-                            return
-                        engine = unpacker.decompressobj()
-                    try:
-                        unpacked = engine.decompress(part)
-                    except zstandard.ZstdError as error:
-                        self._note_damage(str(error).rpartition(": ")[2])
+        for piece in self._slices():
+            part = piece
+            while part:
+                if engine.eof:
+                    if not part.startswith(_ZSTD_BEGIN):
+                        self._note_damage("there is something behind its end")
                         return
-                    if unpacked:
-                        yield unpacked
-                    part = engine.unused_data
+                    engine = unpacker.decompressobj()
+                try:
+                    unpacked = engine.decompress(part)
+                except zstandard.ZstdError as error:
+                    self._note_damage(str(error).rpartition(": ")[2])
+                    return
+                if unpacked:
+                    yield unpacked
+                part = engine.unused_data
         if not engine.eof:
             self._note_damage("its end is missing")
+
+    def _slices(self) -> Iterator[bytes]:
+        while piece := self._read():
+            for at in range(0, len(piece), _SLICE_BYTES):
+                yield piece[at : at + _SLICE_BYTES]
 
     def _unpack_gzip(self) -> Iterator[bytes]:
         engine = zlib.decompressobj(_GZIP_FORMAT)

@@ -12,7 +12,8 @@ import zstandard
 
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, UnpackedFile
 from gf_i2p.storage.history_lines import MAX_LINE_BYTES
-from gf_i2p.storage.packed_files import GZIP, ZSTD, packer
+from gf_i2p.storage.packed_files import GZIP, ZSTD
+from tests.storage.exported_log import zstd
 
 SEED = 7
 DATA = b"".join(b"line %d %d\n" % (number, random.Random(SEED + number).getrandbits(64)) for number in range(60_000))
@@ -74,11 +75,6 @@ def test_no_gzip_at_all_and_rubbish_behind_it() -> None:
     assert read(DATA)[1].damage == "its gzip is damaged: incorrect header check"
     unpacked, stored = read(gzip.compress(b"one\n") + b"rubbish")
     assert (unpacked, stored.damage) == (b"one\n", "its gzip is damaged: there is something behind its end")
-
-
-def zstd(data: bytes) -> bytes:
-    engine = packer()
-    return engine.compress(data) + engine.flush()
 
 
 @pytest.mark.parametrize("data", [b"", b"x", DATA, bytes(5 << 20)])

@@ -5,14 +5,13 @@ only slower. These invariants notice the mistake itself. Times are seconds of th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from gf_i2p.raft.effects import Effects, Send, Token
+from gf_i2p.raft.effects import Effects, Token
 from gf_i2p.raft.election_timeout import LAST_RESORT
 from gf_i2p.raft.inputs import (
     Answered,
-    Failed,
     Incoming,
     Input,
     Propose,
@@ -23,10 +22,10 @@ from gf_i2p.raft.inputs import (
     Unreachable,
 )
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.replication import Flight, Replication
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
-from gf_i2p.wire.log_values import SnapshotSyncRequest
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
 _ROUNDING: Final = 1e-6
@@ -67,33 +66,6 @@ class CallersAnswered(Invariant):
             raise self.violated(f"server {server.id} does not lead, and gives {len(waiting)} callers no answer")
 
 
-@dataclass(slots=True)
-class _Flight:
-    """A request that a leader has sent, and that waits for its answer."""
-
-    previous: int
-    """Index before the request's entries; of a block, 0."""
-    block: SnapshotSyncRequest | None = None
-
-
-@dataclass(slots=True)
-class _Following:
-    """A leader's requests to one peer, since the last loss or refusal."""
-
-    flights: dict[int, _Flight] = field(default_factory=dict)
-    """By tag."""
-    match: int = 0
-    """Highest index that the peer has acknowledged to this leader."""
-
-
-@dataclass(slots=True)
-class _Leadership:
-    """The requests of one leader in one term."""
-
-    term: int
-    peers: dict[int, _Following] = field(default_factory=dict)
-
-
 class LeaderGoesOn(Invariant):
     """A leader that gets an answer sends at once what the peer needs next, and never too much at a time.
 
@@ -103,75 +75,39 @@ class LeaderGoesOn(Invariant):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._leading: dict[int, _Leadership] = {}  # by leader
+        self._replication = Replication()
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        voters = self._replication.voters(server)
         if not server.leads:
-            self._leading.pop(server.id, None)
             return
-        leading = self._leading.get(server.id)
-        if leading is None or leading.term != server.term:
-            leading = self._leading[server.id] = _Leadership(server.term)
-        for peer in [peer for peer in leading.peers if peer not in server.voters]:
-            del leading.peers[peer]  # what a former voter still needs has its own rules
-        owed = self._owed(server, leading, event)
+        flight = self._replication.answered(server, event)
+        owed: int | None = None
+        if flight is not None and isinstance(event, Answered):
+            following = voters[event.peer]
+            if _goes_on(flight, event.response, following.match, server.memory.last_index):
+                owed = event.peer
         for send in effects.sends:
             if send.peer in server.voters:
-                self._sent(leading.peers.setdefault(send.peer, _Following()), send)
-        for peer, following in leading.peers.items():
+                self._replication.sent(server, send)
+        for peer, following in voters.items():
             if len(following.flights) > self.facts.flow.in_flight:
                 raise self.violated(f"leader {server.id} has {len(following.flights)} requests to {peer} on the way")
-        if owed is not None and not leading.peers[owed].flights and not effects.snapshot_wanted:
+        if owed is not None and not voters[owed].flights and not effects.snapshot_wanted:
             raise self.violated(f"leader {server.id} has an answer of server {owed}, and does not go on")
 
-    @staticmethod
-    def _sent(following: _Following, send: Send) -> None:
-        request = send.request
-        if request.type is MessageType.APPEND_ENTRIES_REQUEST:
-            following.flights[send.tag] = _Flight(request.last_log_index)
-        elif request.type is MessageType.INSTALL_SNAPSHOT_REQUEST:
-            following.flights.clear()  # a block travels alone: other answers count no more
-            following.flights[send.tag] = _Flight(0, SnapshotSyncRequest.decode(request.entries[0].value))
 
-    def _owed(self, server: ServerFacts, leading: _Leadership, event: Input) -> int | None:
-        """Take an answer or a loss. Return the peer to which the leader must have a request on the way now."""
-        if not isinstance(event, Answered | Failed | Reachable):
-            return None
-        following = leading.peers.get(event.peer)
-        if following is None:
-            return None
-        if isinstance(event, Reachable):
-            following.flights.clear()
-            return None
-        flight = following.flights.get(event.tag)
-        if flight is None or (isinstance(event, Answered) and event.response.term != server.term):
-            return None
-        if isinstance(event, Failed):
-            following.flights.clear()
-            return None
-        del following.flights[event.tag]
-        response, last = event.response, server.memory.last_index
-        if flight.block is not None:
-            goes_on = self._block_goes_on(flight.block, response, following, last)
-            if not goes_on and not response.accepted:
-                following.flights.clear()
-            return event.peer if goes_on else None
-        if response.accepted:
-            following.match = max(following.match, response.next_index - 1)
-            return event.peer if following.match < last else None
-        following.flights.clear()
-        goes_back = min(response.next_index, flight.previous) > following.match
-        return event.peer if response.next_index and goes_back else None
-
-    @staticmethod
-    def _block_goes_on(block: SnapshotSyncRequest, response: Response, following: _Following, last: int) -> bool:
+def _goes_on(flight: Flight, response: Response, match: int, last: int) -> bool:
+    """Whether the leader must send more after an answer. `match`, `last`: last entries of the voter and the leader."""
+    block = flight.block
+    if block is not None:
         end = block.offset + len(block.data)
-        if response.accepted and response.next_index >= end and block.done:
-            following.match = max(following.match, block.last_log_index)
-            return following.match < last
         if response.accepted:
-            return True
+            return match < last if block.done and response.next_index >= end else True
         return response.next_index < end and response.next_index != block.offset
+    if response.accepted:
+        return match < last
+    return response.next_index > 0 and min(response.next_index, flight.previous) > match
 
 
 @dataclass(slots=True)

@@ -5,12 +5,12 @@ notice the mistake itself.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from gf_i2p.raft.effects import Effects, HardState
-from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
+from gf_i2p.raft.effects import Effects, HardState, Send
+from gf_i2p.raft.inputs import Incoming, Input, Tick
 from gf_i2p.raft.log import size_of
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.replication import Following, Replication
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
@@ -29,21 +29,6 @@ class TicksEnd(Invariant):
             raise self.violated(f"server {server.id} wants its next tick at once after a tick")
 
 
-@dataclass(slots=True)
-class _Given:
-    """The entries that one peer has from one leader, by that leader's knowledge."""
-
-    match: int = 0
-    """Highest index that the peer has acknowledged."""
-    flights: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By tag of a request on the way: index before the request's entries, index of the last entry."""
-
-    @property
-    def last(self) -> int:
-        """Index up to which the leader has no reason to send entries."""
-        return max([self.match, *(last for previous, last in self.flights.values() if last > previous)])
-
-
 class NothingTwice(Invariant):
     """A leader sends a voter no entry that the voter has acknowledged, or that is on the way to the voter (Raft 5.3).
 
@@ -52,46 +37,25 @@ class NothingTwice(Invariant):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._given: dict[tuple[int, int], dict[int, _Given]] = {}  # by leader and term: by peer
+        self._replication = Replication()
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        voters = self._replication.voters(server)
         if not server.leads:
             return
-        peers = self._given.get((server.id, server.term))
-        if peers is None:
-            self._given = {key: peers for key, peers in self._given.items() if key[0] != server.id}
-            peers = self._given[server.id, server.term] = {}
-        for peer in [peer for peer in peers if peer not in server.voters]:
-            del peers[peer]  # a server that comes back begins anew
-        if isinstance(event, Answered | Failed | Reachable) and event.peer in peers:
-            self._take(server, peers[event.peer], event)
+        self._replication.answered(server, event)
         for send in effects.sends:
-            if send.request.type is MessageType.APPEND_ENTRIES_REQUEST and send.peer in server.voters:
-                given = peers.setdefault(send.peer, _Given())
-                self._check(server, send.peer, given, send.request)
-                previous = send.request.last_log_index
-                given.flights[send.tag] = previous, previous + len(send.request.entries)
+            if send.peer in server.voters:
+                if send.request.type is MessageType.APPEND_ENTRIES_REQUEST:
+                    self._check(server, voters.get(send.peer, Following()), send)
+                self._replication.sent(server, send)
 
-    @staticmethod
-    def _take(server: ServerFacts, given: _Given, event: Answered | Failed | Reachable) -> None:
-        if isinstance(event, Reachable):
-            given.flights.clear()
-        elif event.tag in given.flights:
-            if isinstance(event, Failed):
-                given.flights.clear()
-            elif event.response.term == server.term:
-                _, last = given.flights.pop(event.tag)
-                if event.response.accepted:
-                    given.match = max(given.match, last)
-                else:
-                    given.flights.clear()
-
-    def _check(self, server: ServerFacts, peer: int, given: _Given, request: Request) -> None:
-        first, entries, flow = request.last_log_index + 1, request.entries, self.facts.flow
-        if entries and first <= given.last:
+    def _check(self, server: ServerFacts, following: Following, send: Send) -> None:
+        first, entries, flow = send.request.last_log_index + 1, send.request.entries, self.facts.flow
+        if entries and first <= following.last:
             raise self.violated(
-                f"leader {server.id} sends server {peer} the entries {first} to {first + len(entries) - 1}, which the "
-                f"server has, or which are on the way, up to {given.last}"
+                f"leader {server.id} sends server {send.peer} the entries {first} to {first + len(entries) - 1}, which "
+                f"the server has, or which are on the way, up to {following.last}"
             )
         if len(entries) > flow.append_entries or (len(entries) > 1 and sum(map(size_of, entries)) > flow.append_bytes):
             raise self.violated(f"leader {server.id} sends {len(entries)} entries in one request")
