@@ -416,7 +416,7 @@ class Core:
                 if self._hear_leader(token, request):
                     self._state.promise(token, request, accepted=True, next_index=self.log.last_index + 1)
             case MessageType.ADD_SERVER_REQUEST if isinstance(self._role, Leader):
-                self._role.changes.add(token, request, self._now)
+                self._role.add_server(token, request, self._now)
             case MessageType.REMOVE_SERVER_REQUEST if isinstance(self._role, Leader):
                 self._role.changes.remove(token, request, self._now)
             case _:

@@ -13,7 +13,7 @@ from gf_i2p.raft.membership_change import JOIN_PATIENCE, MembershipChange, send_
 from gf_i2p.raft.state import State
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import ClusterServer
-from gf_i2p.wire.messages import MessageType, Response
+from gf_i2p.wire.messages import MessageType, Request, Response
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +274,16 @@ class Leader:
             if not progress.probing and progress.next > self._state.log.base:
                 self._send(peer, (), now)
 
+    def add_server(self, token: Token, request: Request, now: float) -> None:
+        """Begin to add a server, if nothing stands in the way (`MembershipChange.add`).
+
+        A leaver that comes back gets the log as a newcomer only. Two copies of a snapshot on the way to one server would
+        begin each other again for ever.
+        """
+        self.changes.add(token, request, now)
+        if self.changes.joining is not None:
+            self.progress.pop(self.changes.joining.server.id, None)
+
     def _set_servers(self, servers: tuple[ClusterServer, ...], next_index: int, now: float) -> None:
         """Append a Configuration. It is in force at once: a majority of its own servers commits it (thesis 4.1).
 
@@ -285,7 +295,7 @@ class Leader:
         endpoints = {server.id: server.endpoint for server in state.configurations.current.servers}
         state.replace_from(last, (Entry(state.term, ValueType.CONFIGURATION, value.encode()),))
         for peer in state.peers:
-            if peer not in self.progress or self.progress[peer].removed_at:
+            if peer not in self.progress:
                 self.progress[peer] = FollowerProgress(next=next_index, heard_at=now)
         for peer, progress in self.progress.items():
             if peer not in state.configurations.voters and not progress.removed_at:

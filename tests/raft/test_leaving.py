@@ -2,7 +2,7 @@
 
 from gf_i2p.raft import inputs
 from gf_i2p.raft.membership_change import JOIN_PATIENCE
-from gf_i2p.raft.settings import I2P, LAN, Timing
+from gf_i2p.raft.settings import I2P, LAN, Flow, Timing
 from gf_i2p.wire.messages import MessageType, Request, Response
 from tests.raft.lab import Lab, Message
 
@@ -18,6 +18,11 @@ def leaving(timing: Timing = LAN) -> tuple[Lab, Message]:
     assert isinstance(message.payload, Request)
     assert message.payload.type is MessageType.LEAVE_CLUSTER_REQUEST
     return lab, message
+
+
+def sent_blocks(lab: Lab) -> list[Request]:
+    requests = [each.payload for each in lab.network if isinstance(each.payload, Request)]
+    return [each for each in requests if each.type is MessageType.INSTALL_SNAPSHOT_REQUEST]
 
 
 def members(lab: Lab) -> list[int]:
@@ -75,3 +80,35 @@ def test_a_server_that_confirms_is_forgotten_at_once() -> None:
     lab.settle()
     lab.advance(2 * LAN.heartbeat)
     assert 3 not in lab.core(1).contacts
+
+
+def test_a_server_that_comes_back_before_it_knew_of_its_removal_gets_one_copy_of_the_snapshot() -> None:
+    """Two copies on the way at once, one to the leaver and one to the newcomer, would begin each other again for ever.
+
+    Each answer sent the next block of one copy, and the follower then dropped the blocks of the other copy.
+    """
+    lab = Lab(3, flow=Flow(snapshot_bytes=3))
+    lab.elect(1)
+    lab.settle()
+    lab.isolate(3)
+    lab.change(1, "remove", remove=3)
+    lab.settle()
+    assert members(lab) == [1, 2]
+    lab.snapshot(1)  # drops the entries that server 3 lacks
+    lab.heal()
+    lab.step(1, inputs.Reachable(3))
+    while not sent_blocks(lab):
+        lab.deliver(lab.network.popleft())
+    lab.isolate(3)
+    lab.settle()
+    lab.propose(1, "more", "entries")
+    lab.settle()
+    lab.snapshot(1)
+    lab.change(1, "add", add=3)
+    assert lab.replies["add"].accepted
+    lab.heal()
+    lab.step(1, inputs.Reachable(3))
+    lab.settle()
+    assert members(lab) == [1, 2, 3]
+    lab.advance(2 * LAN.heartbeat)
+    assert lab.core(3).log.last_index == lab.core(1).log.last_index
