@@ -80,7 +80,8 @@ class FarmView:
             while core.log.base <= self.applied < core.applicable and not self._driver.halted:
                 await self._apply_page(self._next_page())
                 self._keep_snapshot()
-                await asyncio.sleep(0)  # a long log must not keep heartbeats waiting
+                if self.applied < core.applicable:
+                    await asyncio.sleep(0)  # a long log must not keep heartbeats waiting
                 self._take_received()
             self._keep_snapshot()
             async with self._moved:

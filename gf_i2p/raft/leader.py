@@ -1,8 +1,9 @@
 """The leader role: replication, commitment, proposals and reads (Raft 5.3, 5.4, 8; thesis 6.4)."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from gf_i2p.raft.configurations import agreed
 from gf_i2p.raft.effects import ReadReady, Token
@@ -14,6 +15,10 @@ from gf_i2p.raft.state import State
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import ClusterServer
 from gf_i2p.wire.messages import MessageType, Request, Response
+
+_match: Callable[[FollowerProgress], float] = attrgetter("match")
+_round: Callable[[FollowerProgress], float] = attrgetter("round")
+_heard_at: Callable[[FollowerProgress], float] = attrgetter("heard_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +181,8 @@ class Leader:
             self._block_answered(peer, progress, response, now)
         elif response.accepted:
             progress.matched(flight.last)
-            self._advance_commit(now)
+            if progress.match > self._state.commit:
+                self._advance_commit(now)
             if progress.removed_at and min(flight.commit, progress.match) >= progress.removed_at:
                 del self.progress[peer]  # the follower knows of its removal
             else:
@@ -277,8 +283,8 @@ class Leader:
     def add_server(self, token: Token, request: Request, now: float) -> None:
         """Begin to add a server, if nothing stands in the way (`MembershipChange.add`).
 
-        A leaver that comes back gets the log as a newcomer only. Two copies of a snapshot on the way to one server would
-        begin each other again for ever.
+        A leaver that comes back gets the log as a newcomer only. Two copies of a snapshot on the way to one server
+        would begin each other again for ever.
         """
         self.changes.add(token, request, now)
         if self.changes.joining is not None:
@@ -313,19 +319,17 @@ class Leader:
         self._advance_commit(now)
         self._advance_reads(now)
 
-    def _agreed(self, own_value: float, peer_values: dict[int, float]) -> float:
-        """Return the highest value that a majority has reached. `peer_values`: the other voters' values, by id."""
+    def _agreed(self, own_value: float, value_of: Callable[[FollowerProgress], float]) -> float:
+        """Return the highest value that a majority has reached. `value_of`: returns another voter's value."""
+        own_id, progress = self._state.id, self.progress
         return agreed(
-            [
-                own_value if voter == self._state.id else peer_values[voter]
-                for voter in self._state.configurations.voters
-            ]
+            [own_value if voter == own_id else value_of(progress[voter]) for voter in self._state.configurations.voters]
         )
 
     def _advance_commit(self, now: float) -> None:
         """Commit the entries that a majority has stored, if the last such entry is of this term (Raft 5.4.2)."""
         state = self._state
-        index = int(self._agreed(state.log.stored, {peer: p.match for peer, p in self.progress.items()}))
+        index = int(self._agreed(state.log.stored, _match))
         if index <= state.commit or state.log.term(index) != state.term:
             return
         first_of_term = not self.is_established
@@ -361,7 +365,7 @@ class Leader:
 
     def _advance_reads(self, now: float) -> None:
         while self._round_reads:
-            if self._agreed(self._round, {peer: p.round for peer, p in self.progress.items()}) < self._round:
+            if self._agreed(self._round, _round) < self._round:
                 return
             ready = [ReadReady(token, self._round_index) for token in self._round_reads]
             self._state.effects.reads_ready += ready
@@ -372,19 +376,17 @@ class Leader:
 
     def quorum_heard_at(self, now: float) -> float:
         """Return the latest time such that a majority was heard then or later. This server counts as heard at `now`."""
-        return self._agreed(now, {peer: p.heard_at for peer, p in self.progress.items()})
+        return self._agreed(now, _heard_at)
 
     def deadline(self, now: float) -> float:
         """Return when `tick` is due: for a heartbeat, a membership change, or the loss of the majority."""
-        quorum = self.quorum_heard_at(now) + self._state.timing.election_max
-        heartbeat, room = self._state.timing.heartbeat, self._state.flow.in_flight
-        return min(
-            [
-                quorum,
-                self.changes.deadline(),
-                *(p.sent_at + heartbeat for p in self.progress.values() if len(p.flights) < room),
-            ]
-        )
+        timing, room = self._state.timing, self._state.flow.in_flight
+        deadline = min(self.quorum_heard_at(now) + timing.election_max, self.changes.deadline())
+        for progress in self.progress.values():
+            heartbeat = progress.sent_at + timing.heartbeat
+            if heartbeat < deadline and len(progress.flights) < room:
+                deadline = heartbeat
+        return deadline
 
     def resign(self) -> None:
         """Drop all waiting callers, whose entries the next leader may commit or remove; refuse all waiting reads."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.interface import Listener, Transport
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.proxy_login import ProxyLogin
 
@@ -24,7 +25,7 @@ class MixedTransport:
         return self._i2p if endpoint.is_i2p else self._tls
 
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
+        self, endpoint: Endpoint, factory: Callable[[], StreamProtocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
         """See `Transport.dial`."""
         return await self._transport_for(endpoint).dial(endpoint, factory, deadline=deadline, attempt=attempt)
@@ -41,6 +42,6 @@ class MixedTransport:
         """See `Transport.patience`."""
         return self._transport_for(endpoint).patience(endpoint)
 
-    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
+    async def listen(self, factory: Callable[[Admission], StreamProtocol], gate: Gate) -> Listener:
         """See `Transport.listen`."""
         return await self._listening.listen(factory, gate)

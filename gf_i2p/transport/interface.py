@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gf_i2p.transport.connection_gate import Admission, Gate
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.proxy_login import ProxyLogin
 
@@ -30,7 +31,7 @@ class Transport(Protocol):
     """A way to reach endpoints and to be reached."""
 
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
+        self, endpoint: Endpoint, factory: Callable[[], StreamProtocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
         """Connect and check the peer's identity; only then call `factory` and send the protocol's data.
 
@@ -55,7 +56,7 @@ class Transport(Protocol):
         """
         ...
 
-    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
+    async def listen(self, factory: Callable[[Admission], StreamProtocol], gate: Gate) -> Listener:
         """Accept connections through `gate` until the listener is closed.
 
         `factory` is called when a connection is encrypted. From then on, the protocol that `factory` returns owns the

@@ -13,6 +13,7 @@ from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, challenged_again, dial_error_of
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.login_channel import channel_to
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import ProtocolError, RemoteProtocolError
@@ -282,7 +283,7 @@ class PeerLink:
             self._connection = None
 
 
-class _OutboundConnection(asyncio.Protocol):
+class _OutboundConnection(StreamProtocol):
     """One connection of a `PeerLink`, from the open transport to the end: handshake, requests, responses."""
 
     __slots__ = (

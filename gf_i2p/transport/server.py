@@ -21,6 +21,7 @@ from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.interface import Listener, Transport
 from gf_i2p.transport.request_slices import RequestSlices
 from gf_i2p.transport.served import AuthenticatedConnection, OnRequest, OnStay, Replier, Served
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.digest import Authenticator
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.limits import (
@@ -223,7 +224,7 @@ class Server:
         self._gate.record(ConnectionRefusal.MESSAGE, caller.remote, f"{caller.user} of {caller.cluster}: {error}")
 
 
-class _InboundConnection(asyncio.Protocol):
+class _InboundConnection(StreamProtocol):
     """One incoming connection, from the open transport to the end: handshake, requests, responses."""
 
     __slots__ = (

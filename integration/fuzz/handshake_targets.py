@@ -10,6 +10,7 @@ from gf_i2p.netdb.destination import address_of
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.http_tunnel import HttpTunnel
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.transport.tls.certificates import parse_fingerprint
 from gf_i2p.wire.configuration_get import ConfigurationGet
 from gf_i2p.wire.digest import Authenticator, Credentials, DigestClient, Secret, Verified
@@ -183,7 +184,7 @@ def _challenges() -> Iterator[bytes]:
     yield b'Digest realm="a\\"b", nonce="n", qop="auth,auth-int", opaque="o", algorithm=MD5, Negotiate abcd=='
 
 
-class _Nothing(asyncio.Protocol):
+class _Nothing(StreamProtocol):
     """A protocol that drops all bytes."""
 
 

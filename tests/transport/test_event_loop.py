@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from tests.transport.harness import until
 
 RESET = struct.pack("ii", 1, 0)
@@ -31,7 +32,7 @@ def broken() -> Iterator[socket.socket]:
         yield sock
 
 
-class WritesAtOnce(asyncio.Protocol):
+class WritesAtOnce(StreamProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         cast("asyncio.Transport", transport).write(b"GET /")
 

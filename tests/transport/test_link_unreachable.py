@@ -11,6 +11,7 @@ import pytest
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.errors import DialError, UnreachableError
 from gf_i2p.transport.peer_link import PeerLink
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.proxy_login import ProxyLogin
@@ -74,7 +75,7 @@ async def test_the_round_trip_is_that_of_the_request_that_was_let_in(node: Ident
 class Tunnel(asyncio.Transport):
     """The part of an I2P stream that a link uses."""
 
-    def __init__(self, protocol: asyncio.Protocol) -> None:
+    def __init__(self, protocol: StreamProtocol) -> None:
         super().__init__()
         self.protocol = protocol
 
@@ -105,7 +106,7 @@ class Router:
         return math.inf
 
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
+        self, endpoint: Endpoint, factory: Callable[[], StreamProtocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
         self._present = next(self._attempts, self._present)
         if isinstance(self._present, DialError):

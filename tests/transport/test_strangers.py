@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Gate
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.limits import MAX_UNAUTHENTICATED_PER_SOURCE
 from gf_i2p.wire.messages import encode_request
 from tests.transport.harness import (
@@ -185,7 +186,7 @@ async def test_too_many_strangers_from_one_address_push_out_their_oldest(node: I
             await hang_up(writer)
 
 
-class Holder(asyncio.Protocol):
+class Holder(StreamProtocol):
     def __init__(self) -> None:
         self.lost = asyncio.Event()
 

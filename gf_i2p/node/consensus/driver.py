@@ -55,15 +55,12 @@ class Peer(Protocol):
     @property
     def connected(self) -> bool:
         """Whether a request can be sent now."""
-        ...
 
     def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
         """Send a request. `done` is called later, exactly once. `seconds`: time limit for the answer."""
-        ...
 
     def reset(self, reason: str) -> None:
         """Drop the connection and dial again; requests on the way get None as their answer."""
-        ...
 
 
 class NotLeaderError(NotCommittedError):
@@ -152,6 +149,7 @@ class Driver:
             flow=flow,
             snapshot=loaded.snapshot,
         )
+        self._deadline = self.core.deadline
         self._contacts_mark: object = None
         self._contacts: Mapping[int, str] | None = None
         self._servers: set[int] = set()
@@ -437,6 +435,7 @@ class Driver:
         if timing != self._timing:
             self._timing = self.core.timing = timing
             self.core.redraw(self._loop.time())
+            self._deadline = self.core.deadline
             self._on_timing(timing)
 
     def _arm(self) -> None:
@@ -444,7 +443,7 @@ class Driver:
 
         Most steps only push the deadline back. An earlier timer then stays, and `_tick` sets the next one.
         """
-        deadline = self.core.deadline
+        deadline = self._deadline = self.core.deadline
         if self._timer is not None:
             if self._timer_at <= deadline:
                 return
@@ -458,7 +457,7 @@ class Driver:
         Called before each input, and not only by the timer: after a standstill, the timer may end after waiting input.
         """
         now = self._loop.time()
-        if now > self.core.deadline + self.core.timing.election_min:
+        if now > self._deadline + self._timing.election_min:
             self.timeouts.stood_still(now)
 
     def _tick(self) -> None:

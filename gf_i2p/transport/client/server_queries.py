@@ -20,6 +20,7 @@ from gf_i2p.transport.errors import (
 )
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.login_channel import channel_to
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.configuration_get import ConfigurationGet
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
@@ -131,7 +132,7 @@ class _Inquiry:
         return outcome
 
 
-class GetProtocol(asyncio.Protocol, Generic[OutcomeT]):
+class GetProtocol(StreamProtocol, Generic[OutcomeT]):
     """Sends one request and takes the answer."""
 
     def __init__(self, get: ClientGet[OutcomeT], endpoint: Endpoint) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final, cast
 
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.http_get import answer_text, response_of, values_of
@@ -23,7 +24,7 @@ class TunnelChallenged(Exception):  # noqa: N818 -- reads as what happened
     """The proxy asked for a login, and the login has taken the challenge: ask again on a new connection."""
 
 
-class HttpTunnel(asyncio.Protocol):
+class HttpTunnel(StreamProtocol):
     """Asks for a tunnel, and hands the open tunnel to the protocol that `factory` makes.
 
     The proxy gets the endpoint's name. About this node the proxy learns nothing but the login, and only if the proxy
@@ -35,7 +36,7 @@ class HttpTunnel(asyncio.Protocol):
     """
 
     def __init__(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], login: ProxyLogin | None = None
+        self, endpoint: Endpoint, factory: Callable[[], StreamProtocol], login: ProxyLogin | None = None
     ) -> None:
         self._authority = str(endpoint).removeprefix("tcp://")
         self._factory = factory

@@ -20,6 +20,7 @@ from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Admission, Gate, source_of
 from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.transport.tls.tcp_sockets import bind, check_address, host_port
 
 MAX_PEER_LINE_BYTES: Final = 1024
@@ -125,7 +126,7 @@ class I2pListener:
         inbound: Inbound,
         host: str,
         port: int,
-        factory: Callable[[Admission], asyncio.Protocol],
+        factory: Callable[[Admission], StreamProtocol],
         gate: Gate,
         *,
         pauses: SessionPauses = _PAUSES,
@@ -135,7 +136,7 @@ class I2pListener:
         (sock,) = await bind(host, port)
         listener: I2pListener | None = None
 
-        def accepted() -> asyncio.Protocol:
+        def accepted() -> StreamProtocol:
             assert listener is not None
             return _Stream(listener, gate, factory, names_peer=inbound.names_peers)
 
@@ -231,11 +232,11 @@ class I2pListener:
             self._log.warning("not reachable through I2P", reason=reason)
 
 
-class _Stream(asyncio.Protocol):
+class _Stream(StreamProtocol):
     """One connection until its peer is known; then the protocol proper takes over."""
 
     def __init__(
-        self, listener: I2pListener, gate: Gate, factory: Callable[[Admission], asyncio.Protocol], *, names_peer: bool
+        self, listener: I2pListener, gate: Gate, factory: Callable[[Admission], StreamProtocol], *, names_peer: bool
     ) -> None:
         self._listener = listener
         self._gate = gate

@@ -27,6 +27,7 @@ from gf_i2p.transport.errors import (
 )
 from gf_i2p.transport.i2p.http_tunnel import HttpTunnel, TunnelChallenged, TunnelRefused
 from gf_i2p.transport.i2p.i2p_listener import I2pListener, Inbound
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.transport.tls.tcp_sockets import check_address
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.http_get import Challenges, Retry
@@ -144,7 +145,7 @@ class I2pTransport:
     async def dial(
         self,
         endpoint: Endpoint,
-        factory: Callable[[], asyncio.Protocol],
+        factory: Callable[[], StreamProtocol],
         *,
         deadline: float,
         attempt: int = 0,  # noqa: ARG002
@@ -176,7 +177,7 @@ class I2pTransport:
                 "tunnels."
             ) from None
 
-    async def _to_proxy(self, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+    async def _to_proxy(self, factory: Callable[[], StreamProtocol]) -> asyncio.Transport:
         loop = asyncio.get_running_loop()
         try:
             transport, _ = await loop.create_connection(factory, self._proxy.host, self._proxy.port)
@@ -184,7 +185,7 @@ class I2pTransport:
             raise self._no_proxy_error(error) from error
         return transport
 
-    async def _through_tunnel(self, peer: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+    async def _through_tunnel(self, peer: Endpoint, factory: Callable[[], StreamProtocol]) -> asyncio.Transport:
         challenges = Challenges()
         while True:
             tunnel = HttpTunnel(peer, factory, self._login)
@@ -206,7 +207,7 @@ class I2pTransport:
             if not challenges.admit(retry := Retry(by_proxy=True)):
                 raise challenged_again(retry, str(peer), "")
 
-    async def _through_socks(self, peer: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+    async def _through_socks(self, peer: Endpoint, factory: Callable[[], StreamProtocol]) -> asyncio.Transport:
         """Have the proxy open a stream. The proxy gets the name, never an address."""
         await self._greet()
         place = self._proxy
@@ -289,7 +290,7 @@ class I2pTransport:
 
     # --- Listening ----------------------------------------------------------------------------------------
 
-    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> I2pListener:
+    async def listen(self, factory: Callable[[Admission], StreamProtocol], gate: Gate) -> I2pListener:
         """See `Transport.listen`. This returns at once: the router may come, go and come back meanwhile."""
         if self._inbound is None:
             raise TransportError(

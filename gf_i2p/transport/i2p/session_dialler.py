@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.errors import DialError, UnreachableError, error_text
 from gf_i2p.transport.interface import Listener, Transport
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.proxy_login import ProxyLogin
@@ -67,7 +68,7 @@ class TwoWayTransport:
         self._introductions: set[asyncio.Task[None]] = set()
 
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
+        self, endpoint: Endpoint, factory: Callable[[], StreamProtocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
         """See `Transport.dial`."""
         host = endpoint.host.lower()
@@ -101,7 +102,7 @@ class TwoWayTransport:
         """See `Transport.patience`."""
         return min(self._patience, self._proxy.patience(endpoint))
 
-    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
+    async def listen(self, factory: Callable[[Admission], StreamProtocol], gate: Gate) -> Listener:
         """See `Transport.listen`."""
         return await self._proxy.listen(factory, gate)
 

@@ -18,6 +18,7 @@ from typing import Final, cast
 from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Admission, Gate, source_of
 from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError, error_text
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.transport.tls.certificates import fingerprint, parse_fingerprint
 from gf_i2p.transport.tls.tcp_sockets import Address, TcpListener, bind, host_port, resolve, tune
 from gf_i2p.wire.endpoint import Endpoint
@@ -76,7 +77,7 @@ class TlsTransport:
     async def dial(
         self,
         endpoint: Endpoint,
-        factory: Callable[[], asyncio.Protocol],
+        factory: Callable[[], StreamProtocol],
         *,
         deadline: float,
         attempt: int = 0,  # noqa: ARG002
@@ -103,7 +104,7 @@ class TlsTransport:
         self,
         endpoint: Endpoint,
         pins: frozenset[str] | None,
-        factory: Callable[[], asyncio.Protocol],
+        factory: Callable[[], StreamProtocol],
         deadline: float,
     ) -> asyncio.Transport:
         addresses = await resolve(endpoint)
@@ -129,7 +130,7 @@ class TlsTransport:
         self,
         endpoint: Endpoint,
         pins: frozenset[str] | None,
-        factory: Callable[[], asyncio.Protocol],
+        factory: Callable[[], StreamProtocol],
         family: int,
         address: Address,
     ) -> asyncio.Transport:
@@ -152,7 +153,7 @@ class TlsTransport:
         context = self._pinned if pins else self._authority
         assert context is not None
 
-        def make_protocol(transport: asyncio.Transport) -> asyncio.Protocol:
+        def make_protocol(transport: asyncio.Transport) -> StreamProtocol:
             if pins:
                 _check_pin(endpoint, pins, transport.get_extra_info("ssl_object").getpeercert(binary_form=True))
             return factory()
@@ -192,7 +193,7 @@ class TlsTransport:
 
     # --- Listening ----------------------------------------------------------------------------------------
 
-    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> "TcpListener":
+    async def listen(self, factory: Callable[[Admission], StreamProtocol], gate: Gate) -> "TcpListener":
         """See `Transport.listen`."""
         listen_address = f"{self._host}:{self._port}"
         if self._server is None:
@@ -210,14 +211,14 @@ class TlsTransport:
         self,
         sock: socket.socket,
         address: Address,
-        factory: Callable[[Admission], asyncio.Protocol],
+        factory: Callable[[Admission], StreamProtocol],
         gate: Gate,
     ) -> None:
         context = self._server
         assert context is not None
         admission = gate.admit(source_of(address[0]), host_port(address))
 
-        def make_protocol(transport: asyncio.Transport) -> asyncio.Protocol:
+        def make_protocol(transport: asyncio.Transport) -> StreamProtocol:
             admission.bind(transport.abort)
             return factory(admission)
 
@@ -249,14 +250,14 @@ async def _shake_hands(
         raise handshake.error
 
 
-class _TlsHandshake(asyncio.Protocol):
+class _TlsHandshake(StreamProtocol):
     """The protocol of a connection during the TLS handshake.
 
     When the handshake is complete, `make` judges the peer and returns the protocol that takes over. If `make` raises,
     the connection ends, and this node has sent nothing but the TLS hello.
     """
 
-    def __init__(self, make: Callable[[asyncio.Transport], asyncio.Protocol]) -> None:
+    def __init__(self, make: Callable[[asyncio.Transport], StreamProtocol]) -> None:
         self._make = make
         self.transport: asyncio.Transport | None = None
         """The connection, once the handshake is complete."""

@@ -11,6 +11,7 @@ from bridges.i2cp.settings import RouterKind
 from bridges.sam.inbound_session import SamInbound
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.i2p.i2p_listener import I2pListener, Inbound, SessionPauses
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from tests.bridges.i2cp.fake_router import FakeRouter
 from tests.bridges.sam.scripted_sam import HANG_UP, KEYS, REPLIES, SILENCE, scripted
 from tests.transport.harness import hang_up, soon, until
@@ -158,7 +159,7 @@ async def test_a_session_that_is_given_up_while_it_is_opened_leaves_nothing(verb
 # --- Under a listener -------------------------------------------------------------------------------------
 
 
-class Visitor(asyncio.Protocol):
+class Visitor(StreamProtocol):
     def __init__(self, admission: Admission) -> None:
         self.admission = admission
 

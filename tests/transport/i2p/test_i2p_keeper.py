@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.i2p.i2p_listener import I2pListener, SessionPauses
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from tests.transport.harness import hang_up, soon, until
 from tests.transport.i2p.i2p_harness import PEER, PLACE, Inbound, OutOfOrderError
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("unhandled")
 FAST = {"retry_floor": 0.001, "retry_ceiling": 0.002, "check": 0.001, "check_again": 0.001, "patience": 1000.0}
 
 
-class Stranger(asyncio.Protocol):
+class Stranger(StreamProtocol):
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
 

@@ -17,6 +17,7 @@ from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.i2p import i2p_listener
 from gf_i2p.transport.i2p.i2p_listener import MAX_PEER_LINE_BYTES, ConfiguredTunnel, I2pListener
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.limits import MAX_UNAUTHENTICATED_PER_SOURCE
 from tests.transport.harness import ends, hang_up, soon, until
 from tests.transport.i2p.i2p_harness import PEER, Inbound
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("unhandled")
 LINE = PEER.base64.encode() + b"\n"
 
 
-class Visitor(asyncio.Protocol):
+class Visitor(StreamProtocol):
     """The protocol that the listener makes for each stream."""
 
     def __init__(self, admission: Admission) -> None:
@@ -141,7 +142,7 @@ class FakeTransport(asyncio.Transport):
 
     def feed(self, data: bytes) -> None:
         if data and not self.aborted:
-            assert isinstance(self.protocol, asyncio.Protocol)
+            assert isinstance(self.protocol, StreamProtocol)
             self.protocol.data_received(data)
 
 

@@ -19,6 +19,7 @@ from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxyS
 from gf_i2p.transport.i2p.session_dialler import PATIENCE_SECONDS
 from gf_i2p.transport.interface import Listener
 from gf_i2p.transport.peer_link import PeerLink
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
@@ -58,7 +59,7 @@ TUNNEL_WAYS = (ProxyMethod.CONNECT, ProxyMethod.SOCKS5)
 every_way = pytest.mark.parametrize("way", ProxyMethod)
 
 
-class Guest(asyncio.Protocol):
+class Guest(StreamProtocol):
     """The protocol of a dialled connection: sends `first`, and keeps the received bytes."""
 
     def __init__(self, first: bytes = b"") -> None:
@@ -426,7 +427,7 @@ class Carrier:
         self.dialled: list[Endpoint] = []
 
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
+        self, endpoint: Endpoint, factory: Callable[[], StreamProtocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
         self.dialled.append(endpoint)
         raise DialError(f"{self.name} {deadline} {attempt}")
@@ -440,7 +441,7 @@ class Carrier:
     def patience(self, endpoint: Endpoint) -> float:
         return 5.0 if self.name == "i2p" else 6.0
 
-    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
+    async def listen(self, factory: Callable[[Admission], StreamProtocol], gate: Gate) -> Listener:
         raise TransportError(f"{self.name} listens")
 
 

@@ -17,6 +17,7 @@ from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.errors import DialError, TransportError
 from gf_i2p.transport.i2p.i2p_listener import ConfiguredTunnel
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from tests.storage.disk_after_crash import ROOT, why_no_strace
 from tests.transport.harness import PATIENCE, ask, connected, echo, request, soon
@@ -109,7 +110,7 @@ async def test_nothing_is_looked_up_when_it_is_not(way: ProxyMethod, failure: st
 async def test_nothing_is_looked_up_that_is_given_to_the_wrong_place(looked_up: list[str]) -> None:
     with pytest.raises(DialError):
         await TlsTransport(TlsSettings(fingerprints={PLACE: ["ab" * 32]})).dial(
-            PLACE, asyncio.Protocol, deadline=PATIENCE
+            PLACE, StreamProtocol, deadline=PATIENCE
         )
     with pytest.raises(TransportError):
         ProxySettings(PLACE.host)
@@ -118,7 +119,7 @@ async def test_nothing_is_looked_up_that_is_given_to_the_wrong_place(looked_up: 
         TlsTransport(TlsSettings(), host=PLACE.host),
     ):
         with pytest.raises(TransportError):
-            await transport.listen(lambda _: asyncio.Protocol(), Gate())
+            await transport.listen(lambda _: StreamProtocol(), Gate())
     assert looked_up == []
 
 

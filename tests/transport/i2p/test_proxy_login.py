@@ -8,6 +8,7 @@ import pytest
 from gf_i2p.transport.client.server_queries import fetch_configuration
 from gf_i2p.transport.errors import DialError, ProxyAccessError, TransportError, UnreachableError
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod, ProxySettings
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.log_values import ClusterServer, Configuration
 from tests.transport import harness
@@ -216,4 +217,4 @@ async def test_an_unreadable_407_is_named() -> None:
 
     async with listening(odd) as port:
         with pytest.raises(DialError, match="does not answer as an HTTP proxy does"):
-            await through(port, ProxyMethod.CONNECT, USER, PASSWORD).dial(PLACE, asyncio.Protocol, deadline=PATIENCE)
+            await through(port, ProxyMethod.CONNECT, USER, PASSWORD).dial(PLACE, StreamProtocol, deadline=PATIENCE)

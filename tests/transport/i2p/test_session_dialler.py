@@ -14,6 +14,7 @@ from gf_i2p.transport.errors import DialError, TransportError, UnreachableError
 from gf_i2p.transport.i2p.session_dialler import GREETINGS, TwoWayTransport
 from gf_i2p.transport.interface import Listener
 from gf_i2p.transport.peer_link import PeerLink
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.proxy_login import ProxyLogin
@@ -36,7 +37,7 @@ class Proxy:
         self.dialled: list[Endpoint] = []
 
     async def dial(
-        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
+        self, endpoint: Endpoint, factory: Callable[[], StreamProtocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
         self.dialled.append(endpoint)
         raise DialError("by the proxy: no")
@@ -50,7 +51,7 @@ class Proxy:
     def patience(self, endpoint: Endpoint) -> float:
         return math.inf
 
-    async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
+    async def listen(self, factory: Callable[[Admission], StreamProtocol], gate: Gate) -> Listener:
         raise TransportError("the proxy's transport listens")
 
 
@@ -87,7 +88,7 @@ class Session:
 
 
 async def reach(transport: TwoWayTransport, endpoint: Endpoint, attempt: int, deadline: float = PATIENCE) -> None:
-    (await transport.dial(endpoint, asyncio.Protocol, deadline=deadline, attempt=attempt)).abort()
+    (await transport.dial(endpoint, StreamProtocol, deadline=deadline, attempt=attempt)).abort()
 
 
 async def test_the_proxy_comes_first_and_both_take_turns() -> None:
@@ -101,7 +102,7 @@ async def test_the_proxy_comes_first_and_both_take_turns() -> None:
     assert session.dialled_hosts == [HOST, HOST], "in small letters: only those are inside I2P for every router"
     assert transport.patience(INSIDE) == 20.0
     with pytest.raises(TransportError, match="the proxy's transport listens"):
-        await transport.listen(lambda _: asyncio.Protocol(), Gate())
+        await transport.listen(lambda _: StreamProtocol(), Gate())
 
 
 async def test_an_address_outside_is_never_given_to_the_session() -> None:

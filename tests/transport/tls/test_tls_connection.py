@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from gf_i2p.transport.connection_gate import Admission, Gate
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.transport.tls import tls_transport
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
@@ -25,7 +26,7 @@ RECORD_BYTES = 16_384
 
 
 @dataclass(eq=False)
-class End(asyncio.Protocol):
+class End(StreamProtocol):
     """One end of a connection, with the events at that end."""
 
     admission: Admission | None = None

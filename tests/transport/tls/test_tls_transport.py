@@ -16,6 +16,7 @@ import pytest
 from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError
+from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.transport.tls import tcp_sockets, tls_transport
 from gf_i2p.transport.tls.tcp_sockets import TcpListener
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
@@ -25,7 +26,7 @@ from tests.transport.harness import PATIENCE, Identity, foreign_client_context, 
 pytestmark = pytest.mark.usefixtures("unhandled")
 
 
-class Talker(asyncio.Protocol):
+class Talker(StreamProtocol):
     """A client that speaks first."""
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class Talker(asyncio.Protocol):
         self.lost.set()
 
 
-class Visited(asyncio.Protocol):
+class Visited(StreamProtocol):
     """A server that notes the received bytes."""
 
     def __init__(self, admission: Admission, received: bytearray) -> None:

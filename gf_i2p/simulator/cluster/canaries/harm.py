@@ -4,7 +4,7 @@ To add a canary: write the function with the mistake, and add a line to `harm_ca
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
@@ -106,7 +106,7 @@ def _heeds_old_leaders(core: Core, token: Token, request: Request) -> None:
 
 def _commits_old_terms(leader: Leader, now: float) -> None:
     state = leader._state
-    index = int(leader._agreed(state.log.stored, {peer: p.match for peer, p in leader.progress.items()}))
+    index = int(leader._agreed(state.log.stored, lambda progress: progress.match))
     if index > state.commit:
         state.commit = index
         while leader._waiting and leader._waiting[0].last_index <= index:
@@ -126,9 +126,9 @@ def _counts_itself_early(leader: Leader, now: float) -> None:
 _advance_commit = Leader._advance_commit
 
 
-def _counts_half(leader: Leader, own_value: float, peer_values: dict[int, float]) -> float:
-    voters = leader._state.configurations.voters
-    values = sorted((own_value if m == leader._state.id else peer_values[m] for m in voters), reverse=True)
+def _counts_half(leader: Leader, own_value: float, value_of: Callable[[FollowerProgress], float]) -> float:
+    voters, progress = leader._state.configurations.voters, leader.progress
+    values = sorted((own_value if m == leader._state.id else value_of(progress[m]) for m in voters), reverse=True)
     return values[max(len(voters) // 2, 1) - 1]
 
 
@@ -258,8 +258,8 @@ def _changes_before_its_term(changes: MembershipChange) -> str | None:
     return None
 
 
-def _counts_the_removed(leader: Leader, own_value: float, peer_values: dict[int, float]) -> float:
-    return agreed([own_value, *peer_values.values()])
+def _counts_the_removed(leader: Leader, own_value: float, value_of: Callable[[FollowerProgress], float]) -> float:
+    return agreed([own_value, *map(value_of, leader.progress.values())])
 
 
 def _never_retires(leader: Leader) -> bool:
