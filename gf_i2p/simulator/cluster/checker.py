@@ -51,9 +51,7 @@ class Checker:
         self.candidacies = 0
         self.acknowledged_index = 0
         """Highest index that a client knows as committed: every later read must see the entries up to this index."""
-        self.invariants = [
-            each(self.facts) for each in invariants if ordered or each not in {NobodyAccused, NothingTwice}
-        ]
+        self.invariants = [each(self.facts) for each in invariants if ordered or each not in NEED_ORDER]
 
         def overridden(name: str) -> list[Callable[..., None]]:
             return [

@@ -16,9 +16,10 @@ from gf_i2p.raft.membership_change import Joining, MembershipChange
 from gf_i2p.raft.state import State
 from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.canary import core_canary as core
-from gf_i2p.wire.messages import MessageType, Request
+from gf_i2p.wire.messages import MessageType, Request, Response
 
 # The original methods, for canaries that add a mistake before or after.
+_change_answered = MembershipChange.answered
 _promise = State.promise
 _send_about = State.send_about
 
@@ -37,6 +38,11 @@ def _waits_for_the_heartbeat(leader: Leader, peer: int, now: float) -> None:
     if leader.progress[peer].flights:
         return
     leader.progress[peer].probing = True
+
+
+def _lets_newcomers_wait(change: MembershipChange, tag: int, response: Response, now: float) -> None:
+    if change.joining is None:
+        _change_answered(change, tag, response, now)
 
 
 def _stays_patient(timeout: ElectionTimeout, first: float) -> None:
@@ -89,4 +95,5 @@ def promptness_canaries() -> Iterator[Canary]:
     yield core("forgets-reads", "takes reads and begins no round", (Leader, "read", _forgets_reads))
     yield core("no-snapshot", "keeps no snapshot", (Core, "_snapshotted", _keeps_no_snapshot))
     yield core("leaves-term", "names a term when it tells a server to leave", (State, "send_about", _names_a_term))
+    yield core("forgets-newcomer", "leaves a newcomer waiting", (MembershipChange, "answered", _lets_newcomers_wait))
     yield core("lost-offset", "counts a lost pack as sent", (MembershipChange, "_request_lost", _forgets_the_offset))

@@ -21,6 +21,14 @@ def _forgets_the_time(leader: Leader, now: float) -> None:
         progress.sent_at = float("-inf")
 
 
+def _sends_all_heartbeats_together(leader: Leader, now: float) -> None:
+    heartbeat = leader._state.timing.heartbeat
+    if any(now >= progress.sent_at + heartbeat for progress in leader.progress.values()):
+        for progress in leader.progress.values():
+            progress.sent_at = float("-inf")
+    _tick(leader, now)
+
+
 def _goes_back_too_far(progress: FollowerProgress, next_index: int) -> None:
     progress.probing = True
     progress.next = max(min(next_index, progress.match), 1)
@@ -34,6 +42,7 @@ def _wants_a_newer_log(log: Log, last_term: int, last_index: int) -> bool:
 def thrift_canaries() -> Iterator[Canary]:
     """Yield the canaries of this module."""
     yield core("spins", "forgets when the last heartbeat left", (Leader, "tick", _forgets_the_time))
+    yield core("all-at-once", "sends all heartbeats when one is due", (Leader, "tick", _sends_all_heartbeats_together))
     yield core(
         "sends-again", "probes with entries that are there", (FollowerProgress, "back_to_probing", _goes_back_too_far)
     )

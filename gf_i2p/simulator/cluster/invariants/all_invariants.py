@@ -35,6 +35,7 @@ from gf_i2p.simulator.cluster.invariants.harm import (
     VoteOnce,
 )
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.joining import JoinGoesOn
 from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, RequestsAreTheLog
 from gf_i2p.simulator.cluster.invariants.promptness import (
     CallersAnswered,
@@ -43,7 +44,7 @@ from gf_i2p.simulator.cluster.invariants.promptness import (
     ReadsEnd,
     SnapshotsKept,
 )
-from gf_i2p.simulator.cluster.invariants.thrift import NothingTwice, TicksEnd, VotesExplained
+from gf_i2p.simulator.cluster.invariants.thrift import HeartbeatsSpaced, NothingTwice, TicksEnd, VotesExplained
 
 
 class StepsSucceed(Invariant):
@@ -101,7 +102,9 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     SnapshotsKept,
     RequestsAreTheLog,
     PacksContinue,
+    JoinGoesOn,
     TicksEnd,
+    HeartbeatsSpaced,
     NothingTwice,
     VotesExplained,
     StepsSucceed,

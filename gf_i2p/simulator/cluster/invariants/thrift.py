@@ -1,10 +1,11 @@
-"""Invariants about needless acts: nothing is sent twice, and a tick leaves nothing to do at once.
+"""Invariants about needless acts: nothing is sent twice or too soon, and a tick leaves nothing to do at once.
 
 A server that does too much does no harm: the farm only takes more of the line and of the processor. These invariants
 notice the mistake itself.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from gf_i2p.raft.effects import Effects, HardState, Send
 from gf_i2p.raft.inputs import Incoming, Input, Tick
@@ -15,6 +16,9 @@ from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+
+_ROUNDING: Final = 1e-6
+"""Seconds; clocks are floats."""
 
 
 class TicksEnd(Invariant):
@@ -27,6 +31,29 @@ class TicksEnd(Invariant):
         reconfigured = effects.write is not None and len(effects.write.entries) > 0
         if isinstance(event, Tick) and server.deadline <= clock and not reconfigured:
             raise self.violated(f"server {server.id} wants its next tick at once after a tick")
+
+
+class HeartbeatsSpaced(Invariant):
+    """A tick sends a voter a heartbeat only when a heartbeat interval has passed since the last request (Raft 5.2)."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._sent_at: dict[tuple[int, int, int], float] = {}  # by leader, term and voter, the leader's own time
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        if not server.leads:
+            return
+        reconfigured = effects.write is not None and len(effects.write.entries) > 0
+        for send in effects.sends:
+            if send.request.type not in {MessageType.APPEND_ENTRIES_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST}:
+                continue
+            place = server.id, server.term, send.peer
+            silent = clock - self._sent_at.get(place, float("-inf"))
+            self._sent_at[place] = clock
+            if isinstance(event, Tick) and not reconfigured and silent < self.facts.timing.heartbeat - _ROUNDING:
+                raise self.violated(
+                    f"leader {server.id} sends server {send.peer} a heartbeat, {silent:.3f} s after its last request"
+                )
 
 
 class NothingTwice(Invariant):

@@ -5,7 +5,7 @@ import pytest
 from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Write
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
 from gf_i2p.raft.settings import Flow
-from gf_i2p.simulator.cluster.invariants.thrift import NothingTwice, TicksEnd, VotesExplained
+from gf_i2p.simulator.cluster.invariants.thrift import HeartbeatsSpaced, NothingTwice, TicksEnd, VotesExplained
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
@@ -26,6 +26,24 @@ def test_a_tick_leaves_nothing_to_do_at_once() -> None:
     check.takes(one, Reachable(2), Effects(), 5.0)
     fires(check, lambda: check.takes(one, Tick(), Effects(), 5.0), "server 1 wants its next tick at once after a tick")
     check.takes(one, Tick(), Effects(write=Write(None, 1, (A1,), number=1)), 5.0)
+
+
+def test_a_tick_sends_heartbeats_only_when_these_are_due() -> None:
+    found = facts([A1], [])
+    check, one = HeartbeatsSpaced(found), leader(found, 1, 1)
+
+    def sends(event: Input, clock: float, write: Write | None = None) -> None:
+        effects = Effects(write=write, sends=[Send(2, Request(APPEND, 1, 2, one.term, 1, 1, 0), 1)])
+        check.takes(one, event, effects, clock)
+
+    heartbeat = found.timing.heartbeat
+    sends(Tick(), 1.0)
+    sends(Tick(), 1.0 + heartbeat)
+    sends(Reachable(2), 1.0 + 1.5 * heartbeat)  # a new connection is probed at once
+    fires(check, lambda: sends(Tick(), 1.0 + 2 * heartbeat), "sends server 2 a heartbeat, 0.050 s after its last")
+    sends(Tick(), 1.0 + 2.1 * heartbeat, Write(None, 2, (A1,), number=1))  # a tick may end a change of the servers
+    leader(found, 1, 2)
+    sends(Tick(), 1.0 + 2.2 * heartbeat)
 
 
 class Led:

@@ -1,0 +1,103 @@
+"""The invariant about newcomers notices a violation made by hand, and is silent when all is well."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gf_i2p.raft.effects import Effects, Send
+from gf_i2p.raft.inputs import Answered, Failed, Input, Reachable, Tick
+from gf_i2p.simulator.cluster.invariants.joining import JoinGoesOn
+from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
+from tests.raft.lab import application
+from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
+
+JOIN, PACK = MessageType.JOIN_CLUSTER_REQUEST, MessageType.SYNC_LOG_REQUEST
+BLOCK = MessageType.INSTALL_SNAPSHOT_REQUEST
+
+
+class Inviting:
+    """Leader 1 of a farm of two servers, which has invited server 3."""
+
+    def __init__(self) -> None:
+        self.facts = facts([application("a", 1)] * 9, [])
+        self.check = JoinGoesOn(self.facts)
+        self.server = leader(self.facts, 1, 1)
+        self._tag = 0
+        self.invitation = self.request(JOIN)
+        self.take(Tick(), self.invitation)
+
+    def request(self, kind: MessageType, previous: int = 0) -> Send:
+        self._tag += 1
+        return Send(3, Request(kind, 1, 3, 1, 1, previous, 0), self._tag)
+
+    def answer(self, to: Send, next_index: int = 9, *, accepted: bool = True, term: int = 1) -> Answered:
+        kind = RESPONSE_TYPE[to.request.type]
+        return Answered(3, to.tag, Response(kind, 3, 1, term, next_index, accepted=accepted))
+
+    def take(self, event: Input, *sends: Send, notice: str | None = None, wanted: bool = False) -> None:
+        self.check.takes(self.server, event, Effects(sends=list(sends), notice=notice, snapshot_wanted=wanted), 0.0)
+
+    def stops(self, event: Input) -> None:
+        fires(self.check, lambda: self.take(event), "leader 1 has an answer of newcomer 3, and does not go on")
+
+
+def test_each_answer_is_followed_by_the_next_request() -> None:
+    inviting = Inviting()
+    block, pack = inviting.request(BLOCK), inviting.request(PACK, 4)
+    inviting.take(inviting.answer(inviting.invitation), block)
+    inviting.take(inviting.answer(block), pack)
+    inviting.take(inviting.answer(block))  # an answer that came twice
+    inviting.stops(inviting.answer(pack))
+
+
+def test_an_end_of_the_join_is_no_lack_of_a_request() -> None:
+    inviting = Inviting()
+    inviting.take(inviting.answer(inviting.invitation, accepted=False), notice="the server refuses")
+    inviting.take(Tick())
+
+
+def test_a_snapshot_that_must_be_made_first_is_no_lack_of_a_request() -> None:
+    inviting = Inviting()
+    inviting.take(inviting.answer(inviting.invitation), wanted=True)
+
+
+def joins(inviting: Inviting) -> None:
+    inviting.server.bootstrap = (1, 2, 3)
+
+
+def leads_anew(inviting: Inviting) -> None:
+    inviting.server.term = 2
+
+
+def resigns(inviting: Inviting) -> None:
+    inviting.server.leads = False
+
+
+@pytest.mark.parametrize("change", [joins, leads_anew, resigns])
+def test_after_the_join_and_after_the_term_nothing_is_owed(change: Callable[[Inviting], None]) -> None:
+    inviting = Inviting()
+    change(inviting)
+    inviting.take(inviting.answer(inviting.invitation))
+
+
+@pytest.mark.parametrize("event", [Failed(3, 1), Reachable(3), Reachable(2)])
+def test_after_a_loss_the_next_tick_goes_on(event: Input) -> None:
+    inviting = Inviting()
+    inviting.take(event)
+
+
+def test_an_answer_of_another_term_is_left_to_other_rules() -> None:
+    inviting = Inviting()
+    inviting.take(inviting.answer(inviting.invitation, term=2))
+
+
+def test_a_newcomer_that_took_nothing_is_invited_again() -> None:
+    inviting = Inviting()
+    pack, again = inviting.request(PACK, 4), inviting.request(JOIN)
+    inviting.take(inviting.answer(inviting.invitation), pack)
+    inviting.take(inviting.answer(pack, 5, accepted=False))
+    late = inviting.request(PACK, 4)
+    text = "newcomer 3 took nothing of a pack, and leader 1 sends no new invitation"
+    fires(inviting.check, lambda: inviting.take(Tick(), late), text)
+    inviting.take(Tick(), again)
+    inviting.stops(inviting.answer(again))
