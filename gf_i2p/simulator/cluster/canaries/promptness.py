@@ -5,6 +5,7 @@ function with the mistake, and add a line to `promptness_canaries`.
 """
 
 from collections.abc import Iterator
+from typing import Any, cast
 
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import Token
@@ -20,6 +21,7 @@ from gf_i2p.wire.messages import MessageType, Request, Response
 
 # The original methods, for canaries that add a mistake before or after.
 _change_answered = MembershipChange.answered
+_obstacle: Any = MembershipChange.obstacle
 _promise = State.promise
 _send_about = State.send_about
 
@@ -43,6 +45,12 @@ def _waits_for_the_heartbeat(leader: Leader, peer: int, now: float) -> None:
 def _lets_newcomers_wait(change: MembershipChange, tag: int, response: Response, now: float) -> None:
     if change.joining is None:
         _change_answered(change, tag, response, now)
+
+
+def _has_a_change_under_way(change: MembershipChange) -> str | None:
+    if change._state.configurations.current_index == change._state.commit:
+        return "the change before this one is not committed yet"
+    return cast("str | None", _obstacle.fget(change))
 
 
 def _stays_patient(timeout: ElectionTimeout, first: float) -> None:
@@ -96,4 +104,9 @@ def promptness_canaries() -> Iterator[Canary]:
     yield core("no-snapshot", "keeps no snapshot", (Core, "_snapshotted", _keeps_no_snapshot))
     yield core("leaves-term", "names a term when it tells a server to leave", (State, "send_about", _names_a_term))
     yield core("forgets-newcomer", "leaves a newcomer waiting", (MembershipChange, "answered", _lets_newcomers_wait))
+    yield core(
+        "no-change",
+        "refuses a change after a change",
+        (MembershipChange, "obstacle", property(_has_a_change_under_way)),
+    )
     yield core("lost-offset", "counts a lost pack as sent", (MembershipChange, "_request_lost", _forgets_the_offset))

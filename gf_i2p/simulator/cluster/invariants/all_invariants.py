@@ -35,7 +35,7 @@ from gf_i2p.simulator.cluster.invariants.harm import (
     VoteOnce,
 )
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
-from gf_i2p.simulator.cluster.invariants.joining import JoinGoesOn
+from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn
 from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, RequestsAreTheLog
 from gf_i2p.simulator.cluster.invariants.promptness import (
     CallersAnswered,
@@ -103,6 +103,7 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     RequestsAreTheLog,
     PacksContinue,
     JoinGoesOn,
+    ChangesExplained,
     TicksEnd,
     HeartbeatsSpaced,
     NothingTwice,

@@ -1,17 +1,22 @@
-"""Invariants about a server that joins: the leader goes on with the newcomer at each answer (Raft thesis 4.2)."""
+"""Invariants about changes of the servers: each has its reason, and a join goes on at each answer (Raft thesis 4)."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from gf_i2p.raft.effects import Effects, Send
-from gf_i2p.raft.inputs import Answered, Failed, Input, Reachable
+from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts
+from gf_i2p.wire.entries import ValueType
+from gf_i2p.wire.log_values import ClusterServer, decode_server_id
 from gf_i2p.wire.messages import MessageType, Request, Response
 
 _STEPS: Final = frozenset(
     {MessageType.JOIN_CLUSTER_REQUEST, MessageType.SYNC_LOG_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST}
 )
+
+_CHANGES: Final = frozenset({MessageType.ADD_SERVER_REQUEST, MessageType.REMOVE_SERVER_REQUEST})
+_BEGINNINGS: Final = frozenset({MessageType.JOIN_CLUSTER_REQUEST, MessageType.LEAVE_CLUSTER_REQUEST})
 
 
 @dataclass(slots=True)
@@ -85,3 +90,43 @@ def _took_nothing(request: Request | None, response: Response) -> bool:
         and request.type is MessageType.SYNC_LOG_REQUEST
         and 1 <= response.next_index <= request.last_log_index + 1
     )
+
+
+class ChangesExplained(Invariant):
+    """A leader refuses a change of the servers only for a reason (thesis 4.1, and Ongaro's correction of 2015).
+
+    The reasons: this change or another is under way; the last Configuration, or an entry of the leader's term, is not
+    committed; the change would change nothing, or leave no server.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._pending: dict[int, int] = {}
+        """By leader, the term in which it has invited a server, or told one to leave."""
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        if not server.leads or self._pending.get(server.id, server.term) != server.term:
+            self._pending.pop(server.id, None)
+        if not server.leads:
+            return
+        if isinstance(event, Incoming) and event.request.type in _CHANGES:
+            for reply in effects.replies:
+                if reply.token is event.token and not reply.response.accepted:
+                    self._check(server, event.request)
+        entries = () if effects.write is None else effects.write.entries
+        if effects.notice is not None or any(entry.value_type is ValueType.CONFIGURATION for entry in entries):
+            self._pending.pop(server.id, None)  # the change has failed, or is in the log
+        if any(send.request.type in _BEGINNINGS for send in effects.sends):
+            self._pending[server.id] = server.term
+
+    def _check(self, server: ServerFacts, request: Request) -> None:
+        commit, log, voters = server.commit, server.memory, server.voters
+        last = server.configurations[-1][0] if server.configurations else 0
+        if server.id in self._pending or log.term(commit) != server.term or last > commit:
+            return
+        if request.type is MessageType.ADD_SERVER_REQUEST:
+            changes = ClusterServer.decode(request.entries[0].value).id not in voters
+        else:
+            changes = decode_server_id(request.entries[0].value) in voters and len(voters) > 1
+        if changes:
+            raise self.violated(f"leader {server.id} refuses a {request.type.name} without a reason")

@@ -31,6 +31,8 @@ class Following:
     """By tag."""
     match: int = 0
     """Highest index that the voter has acknowledged to this leader."""
+    refused: int = 0
+    """Index of the last snapshot that the voter has refused for good; 0 for none."""
 
     @property
     def last(self) -> int:
@@ -77,6 +79,8 @@ class Replication:
         flight = following.flights.pop(event.tag)
         if not event.response.accepted:
             following.flights.clear()
+            if flight.block is not None and event.response.next_index == flight.block.offset:
+                following.refused = flight.block.last_log_index
         elif flight.block is None:
             following.match = max(following.match, flight.last)
         elif flight.block.done and event.response.next_index >= flight.block.offset + len(flight.block.data):

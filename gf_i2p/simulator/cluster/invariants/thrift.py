@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from gf_i2p.raft.effects import Effects, HardState, Send
-from gf_i2p.raft.inputs import Incoming, Input, Tick
+from gf_i2p.raft.inputs import Answered, Incoming, Input, Tick
 from gf_i2p.raft.log import size_of
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
-from gf_i2p.simulator.cluster.invariants.replication import Following, Replication
+from gf_i2p.simulator.cluster.invariants.replication import Flight, Following, Replication
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
@@ -19,6 +19,7 @@ from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
 _ROUNDING: Final = 1e-6
 """Seconds; clocks are floats."""
+_REPLICATION: Final = frozenset({MessageType.APPEND_ENTRIES_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST})
 
 
 class TicksEnd(Invariant):
@@ -45,7 +46,7 @@ class HeartbeatsSpaced(Invariant):
             return
         reconfigured = effects.write is not None and len(effects.write.entries) > 0
         for send in effects.sends:
-            if send.request.type not in {MessageType.APPEND_ENTRIES_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST}:
+            if send.request.type not in _REPLICATION:
                 continue
             place = server.id, server.term, send.peer
             silent = clock - self._sent_at.get(place, float("-inf"))
@@ -57,9 +58,10 @@ class HeartbeatsSpaced(Invariant):
 
 
 class NothingTwice(Invariant):
-    """A leader sends a voter no entry that the voter has acknowledged, or that is on the way to the voter (Raft 5.3).
+    """A leader sends a voter nothing that the voter has or has refused, or that is on the way (Raft 5.3).
 
-    After a loss or a refusal, entries that were on the way are sent again. A request keeps to the limits of `Flow`.
+    After a loss or a refusal, entries that were on the way are sent again. After a refusal, the next probe begins
+    earlier. A request keeps to the limits of `Flow`.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -70,12 +72,22 @@ class NothingTwice(Invariant):
         voters = self._replication.voters(server)
         if not server.leads:
             return
-        self._replication.answered(server, event)
+        flight = self._replication.answered(server, event)
         for send in effects.sends:
-            if send.peer in server.voters:
-                if send.request.type is MessageType.APPEND_ENTRIES_REQUEST:
-                    self._check(server, voters.get(send.peer, Following()), send)
-                self._replication.sent(server, send)
+            if send.peer not in server.voters or send.request.type not in _REPLICATION:
+                continue
+            following = voters.get(send.peer, Following())
+            if send.request.type is MessageType.APPEND_ENTRIES_REQUEST:
+                self._check(server, following, send)
+                # A round of heartbeats for a read may begin in the same step, and may probe where it must.
+                if flight is not None and isinstance(event, Answered) and not effects.reads_ready:
+                    self._check_probe(server, flight, event, send)
+            elif send.request.last_log_index <= following.refused:
+                raise self.violated(
+                    f"leader {server.id} sends server {send.peer} a snapshot up to {send.request.last_log_index}, and "
+                    f"the server has refused the snapshot up to {following.refused}"
+                )
+            self._replication.sent(server, send)
 
     def _check(self, server: ServerFacts, following: Following, send: Send) -> None:
         first, entries, flow = send.request.last_log_index + 1, send.request.entries, self.facts.flow
@@ -86,6 +98,14 @@ class NothingTwice(Invariant):
             )
         if len(entries) > flow.append_entries or (len(entries) > 1 and sum(map(size_of, entries)) > flow.append_bytes):
             raise self.violated(f"leader {server.id} sends {len(entries)} entries in one request")
+
+    def _check_probe(self, server: ServerFacts, flight: Flight, event: Answered, send: Send) -> None:
+        refused = flight.block is None and not event.response.accepted and event.response.next_index > 0
+        if refused and send.peer == event.peer and send.request.last_log_index >= flight.previous:
+            raise self.violated(
+                f"server {send.peer} has refused what follows entry {flight.previous}, and leader {server.id} probes "
+                f"after entry {send.request.last_log_index}"
+            )
 
 
 class VotesExplained(Invariant):

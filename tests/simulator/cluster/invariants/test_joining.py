@@ -1,14 +1,16 @@
-"""The invariant about newcomers notices a violation made by hand, and is silent when all is well."""
+"""Each invariant about changes of the servers notices a violation made by hand, and is silent when all is well."""
 
 from collections.abc import Callable
 
 import pytest
 
-from gf_i2p.raft.effects import Effects, Send
-from gf_i2p.raft.inputs import Answered, Failed, Input, Reachable, Tick
-from gf_i2p.simulator.cluster.invariants.joining import JoinGoesOn
-from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
-from tests.raft.lab import application
+from gf_i2p.raft.effects import Effects, Send, SendReply, Write
+from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
+from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.log_values import encode_server_id
+from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
+from tests.raft.lab import application, configuration
 from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
 
 JOIN, PACK = MessageType.JOIN_CLUSTER_REQUEST, MessageType.SYNC_LOG_REQUEST
@@ -101,3 +103,62 @@ def test_a_newcomer_that_took_nothing_is_invited_again() -> None:
     fires(inviting.check, lambda: inviting.take(Tick(), late), text)
     inviting.take(Tick(), again)
     inviting.stops(inviting.answer(again))
+
+
+class Asked:
+    """Leader 1 of a farm of servers 1 and 2, which refuses changes of the servers. All four entries are committed."""
+
+    def __init__(self) -> None:
+        self.facts = facts([application("a", 1)] * 4, [])
+        self.check = ChangesExplained(self.facts)
+        self.server = leader(self.facts, 1, 1)
+        self.server.commit = 4
+
+    def take(self, *sends: Send, entries: tuple[Entry, ...] = (), notice: str | None = None) -> None:
+        write = Write(None, 5, entries, number=1) if entries else None
+        self.check.takes(self.server, Tick(), Effects(write=write, sends=list(sends), notice=notice), 0.0)
+
+    def refuse(self, *, add: int | None = None, remove: int | None = None) -> None:
+        if add is not None:
+            kind, value = MessageType.ADD_SERVER_REQUEST, configuration([add]).servers[0].encode()
+        else:
+            assert remove is not None
+            kind, value = MessageType.REMOVE_SERVER_REQUEST, encode_server_id(remove)
+        request = Request(kind, NOBODY, 1, 0, 0, 0, 0, (Entry(0, ValueType.CLUSTER_SERVER, value),))
+        reply = SendReply("order", Response(RESPONSE_TYPE[kind], 1, 1, 1, 5, accepted=False))
+        self.check.takes(self.server, Incoming("order", request), Effects(replies=[reply]), 0.0)
+
+    def is_wrong(self) -> None:
+        fires(self.check, lambda: self.refuse(add=3), "leader 1 refuses a ADD_SERVER_REQUEST without a reason")
+        fires(self.check, lambda: self.refuse(remove=2), "leader 1 refuses a REMOVE_SERVER_REQUEST without a reason")
+
+
+def test_a_refused_change_needs_a_reason() -> None:
+    asked = Asked()
+    asked.is_wrong()
+    asked.refuse(add=2)  # a voter
+    asked.refuse(remove=3)  # no voter
+    asked.server.bootstrap = (1,)
+    asked.refuse(remove=1)  # the only voter
+
+
+def test_a_change_under_way_is_a_reason_until_it_ends() -> None:
+    for end in ({"notice": "failed"}, {"entries": (Entry(1, ValueType.CONFIGURATION, b""),)}):
+        asked = Asked()
+        asked.take(Send(3, Request(JOIN, 1, 3, 1, 1, 4, 4), 1))
+        asked.refuse(add=4)
+        asked.take(entries=(application("b", 1),))
+        asked.refuse(remove=2)
+        asked.take(**end)
+        asked.is_wrong()
+
+
+def test_what_is_not_committed_is_a_reason() -> None:
+    asked = Asked()
+    asked.server.configurations = [(4, (1, 2))]
+    asked.is_wrong()
+    asked.server.commit = 3
+    asked.refuse(add=3)
+    asked = Asked()
+    asked.server.term = 2
+    asked.refuse(add=3)

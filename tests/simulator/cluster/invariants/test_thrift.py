@@ -7,8 +7,9 @@ from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tic
 from gf_i2p.raft.settings import Flow
 from gf_i2p.simulator.cluster.invariants.thrift import HeartbeatsSpaced, NothingTwice, TicksEnd, VotesExplained
 from gf_i2p.storage.loading import Loaded
-from gf_i2p.wire.entries import Entry
-from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.log_values import Configuration, SnapshotSyncRequest
+from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
 from tests.raft.lab import application
 from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
 
@@ -65,6 +66,12 @@ class Led:
     def answer(self, to: Send, *, accepted: bool = True, term: int = 1) -> Answered:
         return Answered(2, to.tag, Response(ANSWER, 2, 1, term, 1, accepted=accepted))
 
+    def block(self, index: int) -> Send:
+        self._tag += 1
+        value = SnapshotSyncRequest(index, 1, Configuration(0, 0, ()), 0, b"state", done=True).encode()
+        entry = Entry(1, ValueType.SNAPSHOT_SYNC_REQUEST, value)
+        return Send(2, Request(MessageType.INSTALL_SNAPSHOT_REQUEST, 1, 2, 1, 1, index, 0, (entry,)), self._tag)
+
     def repeats(self, send: Send, last: int = 2) -> None:
         text = f"which the server has, or which are on the way, up to {last}"
         fires(self.check, lambda: self.take(Tick(), send), text)
@@ -92,7 +99,7 @@ def test_a_leader_sends_no_entry_that_was_acknowledged() -> None:
 @pytest.mark.parametrize("what", ["refused", "failed", "reconnected", "removed", "new term"])
 def test_after_a_loss_entries_are_sent_again(what: str) -> None:
     led = Led()
-    first = led.entries(0, A1, A1)
+    first = led.entries(1, A1)
     led.take(Tick(), first)
     match what:
         case "refused":
@@ -117,6 +124,30 @@ def test_an_answer_of_another_term_proves_nothing() -> None:
     led.take(Tick(), first)
     led.take(led.answer(first, term=2))
     led.repeats(led.entries(0, A1))
+
+
+def test_after_a_refusal_the_next_probe_begins_earlier() -> None:
+    led = Led()
+    first = led.entries(2, A1)
+    led.take(Tick(), first)
+    refusal = led.answer(first, accepted=False)
+    same = led.entries(2, A1)
+    fires(led.check, lambda: led.take(refusal, same), "refused what follows entry 2, and leader 1 probes after entry 2")
+    led = Led()
+    first = led.entries(2, A1)
+    led.take(Tick(), first)
+    led.take(led.answer(first, accepted=False), led.entries(1, A1))
+
+
+def test_a_refused_snapshot_is_not_sent_again() -> None:
+    led = Led()
+    block = led.block(3)
+    led.take(Tick(), block)
+    answer = Response(RESPONSE_TYPE[block.request.type], 2, 1, 1, 0, accepted=False)
+    led.take(Answered(2, block.tag, answer))
+    again = led.block(3)
+    fires(led.check, lambda: led.take(Tick(), again), "and the server has refused the snapshot up to 3")
+    led.take(Tick(), led.block(4))
 
 
 def test_a_request_keeps_to_the_limits() -> None:
