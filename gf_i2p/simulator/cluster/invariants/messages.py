@@ -23,6 +23,11 @@ _WITHOUT_TERM: Final = {
 }
 """Requests whose header names no term of an entry (docs/design/jraft.md)."""
 
+_OF_LEADERS: Final = _WITHOUT_TERM - {MessageType.CLIENT_REQUEST} | {
+    MessageType.APPEND_ENTRIES_REQUEST,
+    MessageType.INSTALL_SNAPSHOT_REQUEST,
+}
+
 
 class RequestsAreTheLog(Invariant):
     """An AppendEntries has the entries of the leader's log, and a commit index that the entries prove (Raft, figure 2).
@@ -57,9 +62,11 @@ class RequestsAreTheLog(Invariant):
 class HonestIndexes(Invariant):
     """A follower tells the index that follows from its log and the request (proposal 150, "Responses"; Raft 5.3).
 
-    Accepted: the index after the request's entries. Refused: an index after the committed entries, which never differ;
-    or 0 when the follower needs a snapshot. A block of a snapshot: the offset behind the block if accepted; otherwise
-    an offset behind blocks of this very snapshot, or the block's own offset when the snapshot does not help.
+    Accepted: the index after the request's entries. An invitation, and a request to leave: the index after the log.
+    Refused: an index after the committed entries, which never differ, and not after the entry that the leader named;
+    or 0 when the follower needs a snapshot. Refused because the sender's term is over: the index after the log. A block
+    of a snapshot: the offset behind the block if accepted; otherwise an offset behind blocks of this very snapshot, or
+    the block's own offset when the snapshot does not help.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -75,16 +82,20 @@ class HonestIndexes(Invariant):
             return
         request = event.request
         for reply in effects.gated_replies:
-            response = reply.response
-            if reply.token is event.token and response.term == request.term:
-                self._check(server, request, response)
+            if reply.token is event.token and request.type in _OF_LEADERS:
+                self._check(server, request, reply.response)
 
     def _check(self, server: ServerFacts, request: Request, response: Response) -> None:
-        index = response.next_index
-        if request.type is MessageType.APPEND_ENTRIES_REQUEST and response.accepted:
+        index, after_log = response.next_index, server.memory.last_index + 1
+        if response.term > request.term:
+            wrong = index != after_log
+        elif request.type is MessageType.APPEND_ENTRIES_REQUEST and response.accepted:
             wrong = index != request.last_log_index + len(request.entries) + 1
         elif request.type is MessageType.APPEND_ENTRIES_REQUEST:
-            wrong = 0 < index <= server.commit
+            latest = max(min(request.last_log_index, after_log), server.commit + 1, 2)
+            wrong = 0 < index <= server.commit or index > latest
+        elif request.type in {MessageType.JOIN_CLUSTER_REQUEST, MessageType.LEAVE_CLUSTER_REQUEST}:
+            wrong = index != after_log
         elif request.type is MessageType.SYNC_LOG_REQUEST and response.accepted:
             pack = LogPack.decode(request.entries[0].value)
             wrong = index != request.last_log_index + len(pack.entries) + 1

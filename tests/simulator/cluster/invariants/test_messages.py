@@ -33,10 +33,14 @@ def packed(*entries: Entry, base: int = 0) -> Entry:
         (APPEND, (), True, 3, False),
         (APPEND, (A1,), False, 3, False),
         (APPEND, (A1,), False, 2, True),
+        (APPEND, (A1,), False, 4, True),
         (APPEND, (A1,), False, 0, False),
         (SYNC, (packed(A1, B1, C1),), True, 6, False),
         (SYNC, (packed(A1, B1, C1),), True, 5, True),
         (SYNC, (packed(A1),), False, 1, False),
+        (MessageType.JOIN_CLUSTER_REQUEST, (), True, 4, False),
+        (MessageType.JOIN_CLUSTER_REQUEST, (), False, 3, True),
+        (MessageType.LEAVE_CLUSTER_REQUEST, (), True, 5, True),
     ],
 )
 def test_a_follower_tells_the_index_that_follows(
@@ -48,15 +52,30 @@ def test_a_follower_tells_the_index_that_follows(
     server.commit = 2
     request = Request(request_type, 2, 1, 1, 1, 2, 0, entries)
 
-    def take(term: int = 1) -> None:
-        response = Response(RESPONSE_TYPE[request_type], 1, 2, term, index, accepted=accepted)
+    def take() -> None:
+        response = Response(RESPONSE_TYPE[request_type], 1, 2, 1, index, accepted=accepted)
         check.takes(server, Incoming("token", request), Effects(gated_replies=[SendReply("token", response)]), 0.0)
 
     if wrong:
         fires(check, take, f"after entry 2, and asks for entry {index}")
-        take(term=2)  # this answer says only that the request's term is over
     else:
         take()
+
+
+@pytest.mark.parametrize("request_type", [APPEND, INSTALL, SYNC, MessageType.JOIN_CLUSTER_REQUEST])
+def test_a_leader_whose_term_is_over_is_told_the_index_after_the_log(request_type: MessageType) -> None:
+    found = facts([A1, B1, C1], [])
+    check = HonestIndexes(found)
+
+    def take(index: int) -> None:
+        response = Response(RESPONSE_TYPE[request_type], 1, 2, 2, index, accepted=False)
+        request = Request(request_type, 2, 1, 1, 1, 2, 0)
+        effects = Effects(gated_replies=[SendReply("token", response)])
+        check.takes(found.servers[1], Incoming("token", request), effects, 0.0)
+
+    take(4)
+    fires(check, lambda: take(3), "after entry 2, and asks for")
+    fires(check, lambda: take(5), "after entry 2, and asks for")
 
 
 def test_a_follower_asks_for_the_next_bytes_of_the_same_snapshot() -> None:
