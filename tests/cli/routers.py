@@ -273,7 +273,7 @@ class RunningNode:
         self.status = {
             "id": 1, "leader": 2, "healthy": True, "membership": "member", "uptime": 3725.5,
             "quorum": {"reachable": 3, "needed": 2, "servers": 3}, "servers": [],
-            "log": {"applied": 0}, "history": {"exported": 0}, **status,
+            "log": {"applied": 0}, "history": {"exported": 0, "lag": 0}, **status,
         }  # fmt: skip
 
     async def __aenter__(self) -> Self:

@@ -48,10 +48,10 @@ async def look_at_history(directory: Path, config: Config, status: Mapping[str, 
     text = f"{len(files)} files from entry {files[0].first} on" if files else "no files yet"
     if status is None:
         return ok(text)
-    exported, applied = status["history"]["exported"], status["log"]["applied"]
-    if applied - exported > MOST_BEHIND:
+    exported, lag = status["history"]["exported"], status["history"]["lag"]
+    if lag > MOST_BEHIND:
         return warn(
-            f"{applied - exported} committed entries are not exported yet, so the log still keeps them",
+            f"{lag} committed entries are not exported yet, so the log still keeps them",
             Remedy.either(
                 "Wait some seconds and run doctor again; if the export does not catch up, see the node's output."
             ),

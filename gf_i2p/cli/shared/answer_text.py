@@ -58,6 +58,7 @@ def show_status(answer: dict[str, Any]) -> str:
         f"log      {_log(log)}",
         f"timing   {_timing(answer['timing'])}",
         *_disk_lines(answer),
+        *_history_lines(answer),
         *_post_lines(answer),
         *_farm_lines(answer),
         "servers",
@@ -81,6 +82,14 @@ def _disk_lines(answer: dict[str, Any]) -> list[str]:
     used, budget = disk["used"] >> 20, disk["budget"] >> 20
     lines = [f"disk     {used} MiB of log and history" + (f", at most {budget} are allowed" if budget else "")]
     return lines if disk["full"] is None else [*lines, f"trouble  {disk['full']}"]
+
+
+def _history_lines(answer: dict[str, Any]) -> list[str]:
+    """Describe how far the history is behind; return no line for a history that is up to date, or for none."""
+    history = answer["history"]
+    if history is None or not history.get("lag"):
+        return []
+    return [f"history  {history['lag']} committed entries behind, exported up to {history['exported']}"]
 
 
 def _post_lines(answer: dict[str, Any]) -> list[str]:

@@ -19,12 +19,13 @@ def status(node: Node, started: float) -> dict[str, Any]:
 
     Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
     `round_trip` has the percentiles p50 and p99 and the number of samples, null without samples. `silence` has the
-    leader's usual and longest silence. `history` has the index up to which entries are exported. `reload` is the result
-    of the last reload, null before the first. `posts` has the limits of each user, the bytes of each user that wait for
-    their commitment at this leader, and the number of refused requests, by kind. `connections` counts the listener's
-    connections, for all farms that share the listener. `cannot_follow` says why this node cannot take the leader's
-    entries, null when it can. `disk` has the bytes of log and history, the budget (0: none), and what to do when the
-    budget is used up, null while there is room.
+    leader's usual and longest silence. `history` has the index up to which entries are exported, and the number of
+    committed entries after that index (`lag`), null without a history. `reload` is the result of the last reload, null
+    before the first. `posts` has the limits of each user, the bytes of each user that wait for their commitment at this
+    leader, and the number of refused requests, by kind. `connections` counts the listener's connections, for all farms
+    that share the listener. `cannot_follow` says why this node cannot take the leader's entries, null when it can.
+    `disk` has the bytes of log and history, the budget (0: none), and what to do when the budget is used up, null while
+    there is room.
 
     `healthy` means: there is a leader that this node can follow, this node is connected to a majority, and this server
     has not been removed.
@@ -51,7 +52,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
     reachable = sum(server["connected"] is True for server in servers)
     needed = majority(len(servers))
     leader = None if core.leader == NOBODY else core.leader
-    standing = membership_of(node)
+    standing, exporter = membership_of(node), node.farm_tasks.exporter
     return {
         "cluster": node.cluster,
         "id": core.id,
@@ -85,7 +86,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "servers": servers,
         "i2p": _i2p(node),
         "farm": publishing_status(node.farm_tasks),
-        "history": None if node.farm_tasks.exporter is None else {"exported": node.farm_tasks.exporter.durable_index},
+        "history": None if exporter is None else _history(exporter.durable_index, core.applicable),
         "disk": {"used": node.disk.used, "budget": node.disk.budget, "full": node.disk.full},
         "posts": {
             **node.budgets.shown(),
@@ -93,6 +94,10 @@ def status(node: Node, started: float) -> dict[str, Any]:
         },
         "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
     }
+
+
+def _history(exported: int, committed: int) -> dict[str, int]:
+    return {"exported": exported, "lag": max(committed - exported, 0)}
 
 
 def membership_of(node: Node) -> str:

@@ -23,7 +23,7 @@ def node(tmp_path: Path) -> Path:
 
 
 def status(exported: int, applied: int) -> dict[str, Any]:
-    return {"history": {"exported": exported}, "log": {"applied": applied}}
+    return {"history": {"exported": exported, "lag": applied - exported}}
 
 
 def exported(node: Path, *, server_id: int = 1) -> Path:

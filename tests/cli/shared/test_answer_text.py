@@ -77,7 +77,7 @@ def status(**changes: Any) -> dict[str, Any]:
         "membership": "member", "servers": servers,
         "log": {"first_index": 1, "last_index": 12, "stored": 11, "commit": 10, "applied": 10},
         "timing": {"profile": "auto", "heartbeat": 0.5, "election_min": 3, "election_max": 6.25}, "i2p": None,
-        "farm": FARM, **changes,
+        "farm": FARM, "history": None, **changes,
     }  # fmt: skip
 
 
@@ -92,6 +92,13 @@ def test_status_of_a_farm_that_is_well() -> None:
         "   20  tcp://b:100  connected, 5 entries behind, round trip under 1 ms, 99% within 1.5 s",
         "    3  tcp://c:1    not connected, tcp://c:1 cannot be reached",
     ]
+
+
+def test_status_shows_a_history_that_is_behind() -> None:
+    assert "history" not in show_status(status(history=None))
+    assert "history" not in show_status(status(history={"exported": 9, "lag": 0}))
+    lines = show_status(status(history={"exported": 9, "lag": 4})).splitlines()
+    assert "history  4 committed entries behind, exported up to 9" in lines
 
 
 def test_status_shows_the_disk_and_the_refused_requests() -> None:

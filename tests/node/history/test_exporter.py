@@ -84,7 +84,7 @@ async def test_every_server_exports_the_same(tmp_path: Path) -> None:
         for server, node in farm.nodes.items():
             await exported(node, index)
             assert values(farm, server) == list(range(200))
-            assert status(node, 0.0)["history"] == {"exported": index}
+            assert status(node, 0.0)["history"] == {"exported": index, "lag": 0}
         assert exporter(leader).releasable == index
         found = [each for server in farm.nodes for each in configurations(history(farm, server))]
         assert {each.servers for each in found} == {(1, 2, 3)}
