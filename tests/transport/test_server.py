@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import random
 import socket
 from collections import Counter
@@ -12,7 +13,7 @@ from gf_i2p.transport import server
 from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.served import AuthenticatedConnection, Replier
-from gf_i2p.transport.server import Server
+from gf_i2p.transport.server import Server, _InboundConnection
 from gf_i2p.transport.tls import tcp_sockets
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Secret
@@ -364,6 +365,27 @@ async def test_a_user_has_a_limited_number_of_connections(node: Identity) -> Non
         assert farm.server.counters.current == 3
         for writer in writers:
             await hang_up(writer)
+
+
+async def test_an_ended_connection_leaves_nothing_to_the_garbage_collector(node: Identity) -> None:
+    """An incomplete request has up to 16 MiB. 64 of them filled the memory of a node until the next collection."""
+
+    def connections() -> int:
+        return sum(isinstance(each, _InboundConnection) for each in gc.get_objects())
+
+    begin = encode_request(request(entries=(Entry(1, ValueType.APPLICATION, bytes(1000)),)))[:600]
+    async with serving(node, echo) as farm:
+        gc.collect()
+        gc.disable()
+        try:
+            reader, writer = await foreign_session(farm)
+            writer.write(encode_request(request()) + begin)
+            await read_responses(reader, 1)
+            assert connections() == 1
+            await hang_up(writer)
+            await until(lambda: not connections())
+        finally:
+            gc.enable()
 
 
 async def test_a_user_has_a_limited_number_of_bytes_in_requests_that_are_not_whole(node: Identity) -> None:
