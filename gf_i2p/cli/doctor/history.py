@@ -48,7 +48,7 @@ async def look_at_history(directory: Path, config: Config, status: Mapping[str, 
     text = f"{len(files)} files from entry {files[0].first} on" if files else "no files yet"
     if status is None:
         return ok(text)
-    exported, lag = status["history"]["exported"], status["history"]["lag"]
+    exported, lag = status["history"]["exported"], status["history"].get("lag", 0)  # an older node tells no lag
     if lag > MOST_BEHIND:
         return warn(
             f"{lag} committed entries are not exported yet, so the log still keeps them",

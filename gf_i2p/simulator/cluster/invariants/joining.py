@@ -14,7 +14,6 @@ from gf_i2p.wire.messages import MessageType, Request, Response
 _STEPS: Final = frozenset(
     {MessageType.JOIN_CLUSTER_REQUEST, MessageType.SYNC_LOG_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST}
 )
-
 _CHANGES: Final = frozenset({MessageType.ADD_SERVER_REQUEST, MessageType.REMOVE_SERVER_REQUEST})
 _BEGINNINGS: Final = frozenset({MessageType.JOIN_CLUSTER_REQUEST, MessageType.LEAVE_CLUSTER_REQUEST})
 

@@ -35,11 +35,11 @@ class TicksEnd(Invariant):
 
 
 class HeartbeatsSpaced(Invariant):
-    """A tick sends a voter a heartbeat only when a heartbeat interval has passed since the last request (Raft 5.2)."""
+    """A tick sends a peer a heartbeat only when a heartbeat interval has passed since the last request (Raft 5.2)."""
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._sent_at: dict[tuple[int, int, int], float] = {}  # by leader, term and voter, the leader's own time
+        self._sent_at: dict[tuple[int, int, int], float] = {}  # by leader, term and peer, the leader's own time
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
         if not server.leads:
