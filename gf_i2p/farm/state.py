@@ -355,10 +355,13 @@ class FarmState:
             self._set_clock()
         old_master = self.common_setting.master
         if self._settings != self._counted_settings:
-            self.common_setting, self._counted_settings = Setting.most_frequent(self._settings), dict(self._settings)
+            self._count_settings()
         self.election.elect(self.merits(), self.clock.passed_ms, self.parameters, by_administrator=by_administrator)
         if self.common_setting.master != old_master:
             self.listing.choose(self.leaf_inputs())
+
+    def _count_settings(self) -> None:
+        self.common_setting, self._counted_settings = Setting.most_frequent(self._settings), dict(self._settings)
 
     def _judge(self, record: StatusRecord) -> None:
         """Keep the score and the setting of a server's newest record: each choice needs these."""
@@ -503,7 +506,7 @@ class FarmState:
         room = tree.room(self.parameters.tree, self.parameters.max_entries)
         if any(each.place >= room for each in self.listing.listed.values()):
             raise SnapshotError(f"it lists a leaf beyond the {room} places of its sets")
-        self.common_setting = Setting.most_frequent(self._settings)
+        self._count_settings()
 
     def _check_poster(self, record: StatusRecord, poster: int) -> None:
         if record.id != poster or record.cluster != self.cluster:

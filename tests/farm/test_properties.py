@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gf_i2p.farm.state import FarmState
@@ -21,6 +21,7 @@ def fresh() -> FarmState:
 
 @settings(max_examples=examples(25), deadline=None)
 @given(seeds, st.integers(1, LENGTH), st.sets(st.integers(1, LENGTH)))
+@example(397681, 28, set())  # a Configuration removes the last server with a setting after the snapshot
 def test_equal_logs_make_equal_states_with_a_snapshot_on_the_way_or_without(
     seed: int, cut: int, queried: set[int]
 ) -> None:
