@@ -141,7 +141,6 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
                 Flow(),
                 Flow(append_entries=1, in_flight=2, snapshot_bytes=250),
                 Flow(append_entries=3, queue_entries=8, snapshot_bytes=300),
-                Flow(append_bytes=150, queue_bytes=2000, in_flight=3, snapshot_bytes=200),
             )
         ),
         cache_bytes=rng.choice((300, 16 << 20)),
