@@ -162,7 +162,7 @@ class Admission:
         """Note that the connection has ended. An outcome that was not counted yet counts as `Refusal.LEFT`."""
         self.refuse(ConnectionRefusal.LEFT, "the peer closed before it had authenticated")
         self._leave()
-        self._abort = None  # the protocol, its transport and this object would wait for the garbage collector
+        self._abort = None  # leads to the transport and its protocol, which would wait for the garbage collector
 
     def _leave(self) -> None:
         if self._deadline is not None:

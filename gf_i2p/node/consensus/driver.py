@@ -149,7 +149,7 @@ class Driver:
             flow=flow,
             snapshot=loaded.snapshot,
         )
-        self._deadline = self.core.deadline
+        self._deadline = self.core.deadline  # as of the last step, or of the last change of the timing
         self._contacts_mark: object = None
         self._contacts: Mapping[int, str] | None = None
         self._servers: set[int] = set()

@@ -81,6 +81,11 @@ class Exporter:
         self._rotate_at = 0.0
         driver.on_applicable.append(self._more.set)
 
+    @property
+    def lag(self) -> int:
+        """Number of committed entries that are not durable in the history yet."""
+        return max(self._core.applicable - self.durable_index, 0)
+
     # For the log ----------------------------------------------------------------------------------------------------
 
     @property

@@ -86,7 +86,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "servers": servers,
         "i2p": _i2p(node),
         "farm": publishing_status(node.farm_tasks),
-        "history": None if exporter is None else _history(exporter.durable_index, core.applicable),
+        "history": None if exporter is None else {"exported": exporter.durable_index, "lag": exporter.lag},
         "disk": {"used": node.disk.used, "budget": node.disk.budget, "full": node.disk.full},
         "posts": {
             **node.budgets.shown(),
@@ -94,10 +94,6 @@ def status(node: Node, started: float) -> dict[str, Any]:
         },
         "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
     }
-
-
-def _history(exported: int, committed: int) -> dict[str, int]:
-    return {"exported": exported, "lag": max(committed - exported, 0)}
 
 
 def membership_of(node: Node) -> str:

@@ -12,14 +12,12 @@ from typing import Final
 from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.effects import Effects, Token, Write
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Read, Tick, Unreachable
-from gf_i2p.simulator.cluster.invariants.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts, Voters, voters_of
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, MessageType
 
-_ROUNDING: Final = 1e-6
-"""Seconds; clocks are floats."""
 _ALMOST: Final = 5
 """Entries that a new voter may lack, whatever the time (`gf_i2p/raft/membership_change.py`)."""
 
@@ -77,7 +75,7 @@ class LeaderIsHeard(Invariant):
         leading.heard = {voter: leading.heard.get(voter, clock) for voter in server.voters}
 
     def _check(self, server: ServerFacts, leading: "_Leading", clock: float) -> None:
-        oldest = clock - self.facts.timing.election_max + _ROUNDING
+        oldest = clock - self.facts.timing.election_max + ROUNDING
         lately = {voter for voter, at in leading.heard.items() if at >= oldest}
         if leading.voters and not _enough({*lately, server.id}, leading.voters):
             raise self.violated(
@@ -218,7 +216,7 @@ class PatientServers(Invariant):
         waiting, timing = self._waiting[server.id], self.facts.timing
         before, waiting.before = waiting.before, server.term
         patience = timing.doubt if waiting.in_doubt else timing.election_min
-        heard = waiting.term == before and clock < waiting.heard_at + patience - _ROUNDING
+        heard = waiting.term == before and clock < waiting.heard_at + patience - ROUNDING
         grants = any(
             item.response.accepted and item.response.type is MessageType.REQUEST_VOTE_RESPONSE
             for item in effects.gated_replies
@@ -229,7 +227,7 @@ class PatientServers(Invariant):
                 f"server {server.id} {'stands for election' if stands else 'grants a vote'} in term {server.term}, "
                 f"{clock - waiting.heard_at:.3f} s after a message of leader {waiting.leader}"
             )
-        if stands and clock < waiting.granted_at + timing.election_min - _ROUNDING:
+        if stands and clock < waiting.granted_at + timing.election_min - ROUNDING:
             raise self.violated(
                 f"server {server.id} stands for election in term {server.term}, {clock - waiting.granted_at:.3f} s "
                 "after it has granted a vote"

@@ -1,12 +1,16 @@
 """The base of all invariants: the events at which an invariant may look at the farm."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.raft.inputs import Input
 from gf_i2p.simulator.facts import Facts, ServerFacts, Violation
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
+
+ROUNDING: Final = 1e-6
+"""Seconds by which two times may differ that are the same: clocks are floats."""
 
 
 class Invariant:

@@ -23,10 +23,14 @@ _WITHOUT_TERM: Final = {
 }
 """Requests whose header names no term of an entry (docs/design/jraft.md)."""
 
-_OF_LEADERS: Final = _WITHOUT_TERM - {MessageType.CLIENT_REQUEST} | {
+_OF_LEADERS: Final = {
     MessageType.APPEND_ENTRIES_REQUEST,
     MessageType.INSTALL_SNAPSHOT_REQUEST,
+    MessageType.JOIN_CLUSTER_REQUEST,
+    MessageType.LEAVE_CLUSTER_REQUEST,
+    MessageType.SYNC_LOG_REQUEST,
 }
+"""Requests that only a leader sends."""
 
 
 class RequestsAreTheLog(Invariant):

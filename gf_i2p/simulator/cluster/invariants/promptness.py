@@ -21,15 +21,12 @@ from gf_i2p.raft.inputs import (
     Tick,
     Unreachable,
 )
-from gf_i2p.simulator.cluster.invariants.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant
 from gf_i2p.simulator.cluster.invariants.replication import Flight, Replication
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
-
-_ROUNDING: Final = 1e-6
-"""Seconds; clocks are floats."""
 
 
 class CallersAnswered(Invariant):
@@ -173,7 +170,7 @@ class PatienceEnds(Invariant):
             if patience.doubted_at is None and not server.leads:
                 patience.doubted_at = clock
                 soon = max(clock, patience.heard_at + timing.doubt)
-                if server.deadline > soon + _ROUNDING:
+                if server.deadline > soon + ROUNDING:
                     raise self.violated(
                         f"server {server.id} cannot dial its leader {server.leader}, and does nothing until "
                         f"{server.deadline - soon:.3f} s after the time for doubt"
@@ -192,7 +189,7 @@ class PatienceEnds(Invariant):
 
     def _check_stands(self, server: ServerFacts, patience: _Patience, clock: float) -> None:
         timing = self.facts.timing
-        if clock < patience.waits_since + timing.election_min - _ROUNDING:
+        if clock < patience.waits_since + timing.election_min - ROUNDING:
             raise self.violated(
                 f"server {server.id} stands for election in term {server.term}, {clock - patience.waits_since:.3f} s "
                 "after its start, or after the end of its leadership"
@@ -201,14 +198,14 @@ class PatienceEnds(Invariant):
         if (
             server.id not in server.voters
             and not patience.asked
-            and silent < (LAST_RESORT + 1) * timing.election_min - _ROUNDING
+            and silent < (LAST_RESORT + 1) * timing.election_min - ROUNDING
         ):
             raise self.violated(f"server {server.id} is no voter, was not asked, and stands for election")
 
     def _check_asks(self, server: ServerFacts, patience: _Patience, clock: float) -> None:
         timing = self.facts.timing
         wait = timing.election_min if patience.doubted_at is None else timing.doubt
-        if patience.follows(server) and clock < patience.heard_at + wait - _ROUNDING:
+        if patience.follows(server) and clock < patience.heard_at + wait - ROUNDING:
             raise self.violated(
                 f"server {server.id} asks for the leader, {clock - patience.heard_at:.3f} s after a message of leader "
                 f"{patience.leader}"
@@ -221,7 +218,7 @@ class PatienceEnds(Invariant):
             soon = max(patience.doubted_at, patience.heard_at + timing.doubt) + timing.election_min
             latest = min(latest, soon)
         # A tick comes at least at each question to the members.
-        if clock > latest + max(timing.heartbeat, timing.election_min / 8) + _ROUNDING:
+        if clock > latest + max(timing.heartbeat, timing.election_min / 8) + ROUNDING:
             raise self.violated(
                 f"server {server.id} still follows server {patience.leader}, which is silent for "
                 f"{clock - patience.heard_at:.3f} s"

@@ -10,16 +10,19 @@ from typing import Final
 from gf_i2p.raft.effects import Effects, HardState, Send
 from gf_i2p.raft.inputs import Answered, Incoming, Input, Tick
 from gf_i2p.raft.log import size_of
-from gf_i2p.simulator.cluster.invariants.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant
 from gf_i2p.simulator.cluster.invariants.replication import Flight, Following, Replication
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
-_ROUNDING: Final = 1e-6
-"""Seconds; clocks are floats."""
 _REPLICATION: Final = frozenset({MessageType.APPEND_ENTRIES_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST})
+
+
+def _reconfigures(effects: Effects) -> bool:
+    """Whether a tick has appended a Configuration: a tick appends nothing else."""
+    return effects.write is not None and len(effects.write.entries) > 0
 
 
 class TicksEnd(Invariant):
@@ -29,8 +32,7 @@ class TicksEnd(Invariant):
     """
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
-        reconfigured = effects.write is not None and len(effects.write.entries) > 0
-        if isinstance(event, Tick) and server.deadline <= clock and not reconfigured:
+        if isinstance(event, Tick) and server.deadline <= clock and not _reconfigures(effects):
             raise self.violated(f"server {server.id} wants its next tick at once after a tick")
 
 
@@ -44,14 +46,14 @@ class HeartbeatsSpaced(Invariant):
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
         if not server.leads:
             return
-        reconfigured = effects.write is not None and len(effects.write.entries) > 0
+        is_beat = isinstance(event, Tick) and not _reconfigures(effects)
         for send in effects.sends:
             if send.request.type not in _REPLICATION:
                 continue
             place = server.id, server.term, send.peer
             silent = clock - self._sent_at.get(place, float("-inf"))
             self._sent_at[place] = clock
-            if isinstance(event, Tick) and not reconfigured and silent < self.facts.timing.heartbeat - _ROUNDING:
+            if is_beat and silent < self.facts.timing.heartbeat - ROUNDING:
                 raise self.violated(
                     f"leader {server.id} sends server {send.peer} a heartbeat, {silent:.3f} s after its last request"
                 )
