@@ -100,7 +100,7 @@ $(VENV)/.docker-programs: | $(BIN)/python
 	$(call install,$(shell { docker compose version && docker info; } >/dev/null 2>&1 || [ `id -u` != 0 ] || echo $(PODMAN)))
 
 $(VENV)/.bench-programs: | $(BIN)/python
-	$(call install,etcd:etcd-server:service h2load:nghttp2-client)
+	$(call install,etcd:etcd-server:service h2load:nghttp2-client java:default-jre-headless zooinspector:zookeeper)
 
 ## Run ----------------------------------------------------------------------------------------------------------------
 

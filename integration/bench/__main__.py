@@ -1,4 +1,4 @@
-"""`python -m integration.bench`: a farm of gf-i2p beside etcd.
+"""`python -m integration.bench`: a farm of gf-i2p beside etcd, ZooKeeper and PySyncObj.
 
 Exit codes: 0 measured (whether or not the goals are met), 1 failed, 2 wrong usage, 130 interrupted.
 """
@@ -10,31 +10,36 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from integration.bench.etcd import ETCD
-from integration.bench.farm import FARM
-from integration.bench.load import WORKLOADS
+from integration.bench.measures import MEASURES
 from integration.bench.report import report_table
 from integration.bench.suite import Settings, Suite
-from integration.bench.system import BenchError
+from integration.bench.systems.etcd import ETCD
+from integration.bench.systems.farm import FARM
+from integration.bench.systems.h2load import ETCD_C_CLIENT
+from integration.bench.systems.pysyncobj import PYSYNCOBJ
+from integration.bench.systems.system import BenchError, System
+from integration.bench.systems.zookeeper import ZOOKEEPER
+from integration.bench.workloads import WORKLOADS
 from integration.harness.processes import ProcessEndedError
 
 BUILD = Path(__file__).parents[2] / "build"  # on the checkout's disk, not in a /tmp that may be in memory
-SYSTEMS = (FARM, ETCD)
+SYSTEMS = (FARM, ETCD, ETCD_C_CLIENT, ZOOKEEPER, PYSYNCOBJ)
+LIMITS = "limits"
 DEFAULT_PROFILE = BUILD / "bench-profile.txt"
 
 
 def arguments(line: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    names = [system.name for system in SYSTEMS] + [workload.name for workload in WORKLOADS]
+    names = [*(each.name for each in (*SYSTEMS, *WORKLOADS, *MEASURES)), LIMITS]
     parser = argparse.ArgumentParser(
         prog="python -m integration.bench",
-        description="Measure a gf-i2p farm (TLS, fsync) beside etcd: three nodes each on loopback, values of 1 KiB.",
+        description="Measure a gf-i2p farm (TLS, fsync) beside others: three nodes each on loopback, values of 1 KiB.",
     )
     add = parser.add_argument
     add("--seconds", type=_positive, default=5.0, help="length of each run, without warm-up (default 5)")
     add("--warmup", type=_positive, default=1.0, help="seconds before each run that do not count (default 1)")
-    add("--repeats", type=_count, default=3, help="repeats, interleaved between the systems (default 3)")
-    add("--only", action="append", choices=names, default=[], help="only this system or workload; repeatable")
+    add("--repeats", type=_count, default=5, help="repeats, interleaved between the systems (default 5)")
+    add("--only", action="append", choices=names, default=[], help="only this system, load or measure; repeatable")
     add("--bulk-writers", type=_count, help="writers of requests of 100 entries (default: what suits each system)")
     add("--json", action="store_true", help="print JSON, not the table")
     add("--output", type=Path, metavar="FILE", help="write the JSON to this file too")
@@ -48,8 +53,8 @@ def arguments(line: Sequence[str] | None = None) -> argparse.Namespace:
     )
     add("--directory", type=Path, default=BUILD, help="where the nodes' data goes meanwhile (default build)")
     options = parser.parse_args(line)
-    if options.profile is not None and "etcd" in options.only and "farm" not in options.only:
-        parser.error("--profile looks at the farm's leader: leave out --only etcd")
+    if options.profile is not None and FARM not in _systems(options.only):
+        parser.error("--profile looks at the farm's leader: add --only farm")
     return options
 
 
@@ -67,11 +72,21 @@ def _count(text: str) -> int:
     return value
 
 
+def _systems(only: Sequence[str]) -> tuple[System, ...]:
+    return tuple(system for system in SYSTEMS if system.name in only) or SYSTEMS
+
+
 def settings(options: argparse.Namespace) -> Settings:
     """Turn options into settings."""
+    only = options.only
+    workloads = tuple(workload for workload in WORKLOADS if workload.name in only)
+    measures = tuple(measure for measure in MEASURES if measure.name in only)
+    everything = not workloads and not measures and LIMITS not in only
     return Settings(
-        systems=tuple(system for system in SYSTEMS if system.name in options.only) or SYSTEMS,
-        workloads=tuple(workload for workload in WORKLOADS if workload.name in options.only) or WORKLOADS,
+        systems=_systems(only),
+        workloads=WORKLOADS if everything else workloads,
+        measures=MEASURES if everything else measures,
+        limits=everything or LIMITS in only,
         directory=options.directory,
         seconds=options.seconds,
         warmup=options.warmup,

@@ -5,40 +5,11 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from integration.bench.system import BenchError, Cluster, LoneConnector, SystemClient
+from integration.bench.systems.system import BenchError, Cluster, ClusterProcess, LoneConnector, OwnLoad, SystemClient
+from integration.bench.workloads import PATIENCE, VALUE_BYTES, Sample
 from integration.harness.processes import children, cpu_seconds, machine_cpu_seconds
-
-VALUE_BYTES = 1024
-PATIENCE = 20.0  # seconds beyond the length of a run after which the run has failed
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """One shape of load. `writers` is None where each system gets its best number."""
-
-    name: str  # value of --only
-    title: str
-    batch: int  # entries of one request
-    writers: int | None
-
-
-SEQUENTIAL = Workload("sequential", "1 sequential writer", batch=1, writers=1)
-CONCURRENT = Workload("concurrent", "64 sequential writers", batch=1, writers=64)
-BULK = Workload("bulk", "requests of 100 entries", batch=100, writers=None)
-WORKLOADS = (SEQUENTIAL, CONCURRENT, BULK)
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Measurements of one run, without warm-up."""
-
-    seconds: float
-    entries: int
-    latencies: list[float]  # seconds, one per request, in order of completion
-    cpu: dict[str, float] = field(default_factory=dict)  # cores in use on average, see `_cpu`
-    leader_moved: bool = False
 
 
 class _Window:
@@ -69,6 +40,22 @@ class _Window:
 async def run(cluster: Cluster, batch: int, writers: int, *, warmup: float, seconds: float) -> Sample:
     """Load the leader of a cluster for `warmup` + `seconds` seconds; the warm-up is not counted."""
     leader = await cluster.leader()
+    if isinstance(cluster, OwnLoad):
+        begin = time.perf_counter() + warmup
+        async with asyncio.TaskGroup() as group:
+            load = group.create_task(cluster.load(batch, writers, warmup=warmup, seconds=seconds))
+            cpu = group.create_task(_cpu(cluster, leader.pid, begin, seconds))
+        sample = replace(load.result(), cpu=cpu.result())
+    else:
+        sample = await _load(cluster, leader, batch, writers, warmup=warmup, seconds=seconds)
+    moved = (await cluster.leader()).name != leader.name
+    return replace(sample, leader_moved=moved)
+
+
+async def _load(
+    cluster: Cluster, leader: ClusterProcess, batch: int, writers: int, *, warmup: float, seconds: float
+) -> Sample:
+    """Load the leader by writers of this process."""
     # Random bytes, so that no program gains by compressing; many, so that no value is always in a cache.
     values = [os.urandom(VALUE_BYTES) for _ in range(1024)]
     async with AsyncExitStack() as stack:
@@ -99,8 +86,7 @@ async def run(cluster: Cluster, batch: int, writers: int, *, warmup: float, seco
                 f"{len(failures.exceptions)} of {writers} writers failed, the first with "
                 f"{type(first).__name__}: {first}"
             ) from failures
-    moved = (await cluster.leader()).name != leader.name
-    return Sample(seconds, len(window.latencies) * batch, window.latencies, cpu.result(), moved)
+    return Sample(seconds, len(window.latencies) * batch, window.latencies, cpu.result())
 
 
 async def _cpu(cluster: Cluster, leader: int, begin: float, seconds: float) -> dict[str, float]:

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from integration.bench.load import PATIENCE
-from integration.bench.system import BenchError
+from integration.bench.systems.system import BenchError
+from integration.bench.workloads import PATIENCE
 
 RATE = 100  # samples per second: py-spy holds the process for each sample, so more samples would disturb
 TOP = 15

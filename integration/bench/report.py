@@ -1,12 +1,13 @@
 """The report of the runs: figures, medians, a JSON document and a text table. No I/O."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from integration.bench.load import BULK, CONCURRENT, SEQUENTIAL, Sample, Workload
+from integration.bench.measures import FAILOVER, LOADED, Measure
 from integration.bench.profile import TOP, FunctionShare
+from integration.bench.workloads import BULK, CONCURRENT, SEQUENTIAL, Sample, Workload
 
 Document = dict[str, Any]
 
@@ -34,11 +35,21 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
-    """A goal of the farm: a bound on the ratio of the farm's figure to etcd's (Python client)."""
+class Observations:
+    """All values of one measure on one column of the table."""
 
-    workload: Workload
+    measure: Measure
+    column: str
+    values: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A bound on the ratio of the farm's figure to a rival's. `figure`: of a workload; a measure has one figure."""
+
+    row: Workload | Measure
     figure: str
+    rival: str
     limit: float
     at_most: bool
 
@@ -52,10 +63,15 @@ class Goal:
         return ratio <= self.limit if self.at_most else ratio >= self.limit
 
 
+FARM = "farm"
 GOALS = (
-    Goal(SEQUENTIAL, "p50_ms", 1.2, at_most=True),
-    Goal(CONCURRENT, "entries_per_second", 1.0, at_most=False),
-    Goal(BULK, "entries_per_second", 1.0, at_most=False),
+    Goal(SEQUENTIAL, "p50_ms", "etcd", 0.8, at_most=True),
+    Goal(CONCURRENT, "entries_per_second", "etcd (C client)", 1.5, at_most=False),
+    Goal(CONCURRENT, "entries_per_second", "PySyncObj (no fsync)", 0.8, at_most=False),
+    Goal(BULK, "entries_per_second", "etcd", 1.5, at_most=False),
+    Goal(BULK, "entries_per_second", "ZooKeeper", 1.0, at_most=False),
+    Goal(FAILOVER, FAILOVER.unit, "ZooKeeper", 0.6, at_most=True),
+    Goal(LOADED, LOADED.unit, "etcd", 0.35, at_most=True),
 )
 FIGURES = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "entries_per_second": "entries/s"}
 
@@ -96,8 +112,17 @@ def median(repeats: Sequence[BenchFigures]) -> BenchFigures:
     )
 
 
-def document(results: Sequence[Result], machine: Mapping[str, Any], settings: Mapping[str, Any]) -> Document:
-    """Return the document for JSON: results with medians and repeats, and the goals with their outcomes."""
+def document(
+    results: Sequence[Result],
+    machine: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    observations: Sequence[Observations] = (),
+    limits: Mapping[str, float] | None = None,
+) -> Document:
+    """Return the document for JSON: results with medians and repeats, and the goals with their outcomes.
+
+    `limits`: figures of the machine and of our own parts, by titles with their units.
+    """
     rows = [
         {
             "workload": result.workload.name,
@@ -111,20 +136,45 @@ def document(results: Sequence[Result], machine: Mapping[str, Any], settings: Ma
         for result in results
         if result.repeats
     ]
-    goals = []
+    measures = [
+        {
+            "measure": each.measure.name,
+            "title": each.measure.title,
+            "unit": each.measure.unit,
+            "system": each.column,
+            "median": statistics.median(each.values),
+            "values": each.values,
+        }
+        for each in observations
+    ]
+    report = {"machine": dict(machine), "settings": dict(settings), "results": rows, "measures": measures}
+    return report | {"goals": list(_outcomes(report)), "limits": dict(limits or {})}
+
+
+def _outcomes(report: Document) -> Iterator[dict[str, Any]]:
     for goal in GOALS:
-        ours, theirs = (_median(rows, goal.workload.name, system, goal.figure) for system in ("farm", "etcd"))
+        ours, theirs = (_figure(report, goal, system) for system in (FARM, goal.rival))
         if ours is not None and theirs:
-            goals.append(
-                {
-                    "workload": goal.workload.name,
-                    "figure": goal.figure,
-                    "ratio": ours / theirs,
-                    "goal": goal.text,
-                    "met": goal.met_by(ours / theirs),
-                }
-            )
-    return {"machine": dict(machine), "settings": dict(settings), "results": rows, "goals": goals}
+            yield {
+                "row": goal.row.name,
+                "title": goal.row.title,
+                "figure": goal.figure,
+                "rival": goal.rival,
+                "ours": ours,
+                "theirs": theirs,
+                "ratio": ours / theirs,
+                "goal": goal.text,
+                "met": goal.met_by(ours / theirs),
+            }
+
+
+def _figure(report: Document, goal: Goal, system: str) -> float | None:
+    if isinstance(goal.row, Workload):
+        return _median(report["results"], goal.row.name, system, goal.figure)
+    for row in report["measures"]:
+        if (row["measure"], row["system"]) == (goal.row.name, system):
+            return float(row["median"])
+    return None
 
 
 def add_profile(
@@ -151,7 +201,15 @@ def _median(rows: Sequence[Mapping[str, Any]], workload: str, system: str, figur
 def report_table(report: Document) -> str:
     """Return the report as aligned text: figures, each repeat, processor time, profile."""
     rows = report["results"]
-    parts = [_facts(report), _figures(rows, report["goals"]), _repeats(rows), _processors(rows)]
+    parts = [
+        _facts(report),
+        _figures(rows),
+        _measures(report["measures"]),
+        _goals(report["goals"]),
+        _limits(report["limits"]),
+        _repeats(rows),
+        _processors(rows),
+    ]
     if "profile" in report:
         parts.append(_profile(report["profile"]))
     return "\n\n".join(part for part in parts if part)
@@ -185,9 +243,9 @@ def _facts(report: Document) -> str:
     return (
         f"Three nodes each on loopback, one disk, values of {settings['value_bytes']:,} bytes, writers talk to the "
         f"leader.\nMedians of {_count(settings['repeats'], 'repeat')} of {figure_text(settings['seconds'])} s, after "
-        f"{figure_text(settings['warmup'])} s of warm-up. Farm over TLS, etcd without.\n"
-        f"Machine: {machine['cores']} cores, load {figure_text(machine['load'])} before the start, "
-        f"an fsync takes {figure_text(machine['fsync_ms'])} ms."
+        f"{figure_text(settings['warmup'])} s of warm-up. The farm encrypts (TLS), the others do not.\n"
+        f"Machine: {machine['cores']} cores, load {figure_text(machine['load'])} before the start.\n"
+        f"{'; '.join(machine.get('versions', {}).values())}."
     )
 
 
@@ -205,24 +263,55 @@ def _workload_title(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
     return f"{row['title']}, writers: " + ", ".join(f"{system} {count}" for system, count in writers.items())
 
 
-def _figures(rows: Sequence[Mapping[str, Any]], goals: Sequence[Mapping[str, Any]]) -> str:
+def _figures(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return ""
     systems = _ordered([row["system"] for row in rows])
-    both = {"farm", "etcd"} <= set(systems)
-    lines = [["", "", *systems, *(["farm : etcd", "goal", ""] if both else [])]]
+    lines = [["", "", *systems]]
     for workload in _ordered([row["workload"] for row in rows]):
-        first = next(row for row in rows if row["workload"] == workload)
-        title = _workload_title(first, rows)
+        title = _workload_title(next(row for row in rows if row["workload"] == workload), rows)
         for figure, label in FIGURES.items():
-            values = {system: _median(rows, workload, system, figure) for system in systems}
-            line = [title, label, *(figure_text(values[system]) for system in systems)]
-            if both:
-                ours, theirs = values["farm"], values["etcd"]
-                line.append(f"{ours / theirs:.2f}" if ours is not None and theirs else "-")
-                goal = [one for one in goals if (one["workload"], one["figure"]) == (workload, figure)]
-                line += [goal[0]["goal"], "met" if goal[0]["met"] else "MISSED"] if goal else ["", ""]
-            lines.append(line)
+            lines.append([title, label, *(figure_text(_median(rows, workload, system, figure)) for system in systems)])
             title = ""
     return align(lines, left=2)
+
+
+def _measures(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return ""
+    systems = _ordered([row["system"] for row in rows])
+    lines = [["Median (least to most)", "", *systems]]
+    for title in _ordered([row["title"] for row in rows]):
+        found = {row["system"]: row for row in rows if row["title"] == title}
+        unit = next(iter(found.values()))["unit"]
+        lines.append([title, unit, *(_spread(found.get(system)) for system in systems)])
+    return align(lines, left=2)
+
+
+def _spread(row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return "-"
+    least, most = min(row["values"]), max(row["values"])
+    return f"{figure_text(row['median'])} ({figure_text(least)} to {figure_text(most)})"
+
+
+def _goals(goals: Sequence[Mapping[str, Any]]) -> str:
+    if not goals:
+        return ""
+    lines = [["Goal", "", "against", "farm", "rival", "ratio", "bound", ""]]
+    for goal in goals:
+        label = FIGURES.get(goal["figure"], goal["figure"])
+        figures = (figure_text(goal["ours"]), figure_text(goal["theirs"]), f"{goal['ratio']:.2f}", goal["goal"])
+        lines.append([goal["title"], label, goal["rival"], *figures, "met" if goal["met"] else "MISSED"])
+    return align(lines, left=3)
+
+
+def _limits(limits: Mapping[str, float]) -> str:
+    if not limits:
+        return ""
+    return align(
+        [["Limits of the machine, and our parts alone", ""], *([k, figure_text(v)] for k, v in limits.items())], 1
+    )
 
 
 def _repeats(rows: Sequence[Mapping[str, Any]]) -> str:

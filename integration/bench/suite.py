@@ -6,8 +6,8 @@ keeps all entries in memory and on disk, which makes each repeat slower than the
 
 import asyncio
 import os
+import platform
 import shutil
-import statistics
 import sys
 import tempfile
 import time
@@ -18,14 +18,23 @@ from pathlib import Path
 from typing import Any
 
 from gf_i2p.transport.event_loop import loop_factory
-from integration.bench import h2load, load, profile
-from integration.bench.etcd import EtcdCluster
-from integration.bench.load import CONCURRENT, Sample, Workload
-from integration.bench.report import BenchFigures, Document, Result, add_profile, document, figure_text, figures
-from integration.bench.system import BenchError, Cluster, ClusterProcess, System
+from integration.bench import limits, load, measures, profile
+from integration.bench.measures import BEHIND, FAILOVER, IDLE, KILLS, LOADED, MEASURES, START, Measure
+from integration.bench.report import (
+    BenchFigures,
+    Document,
+    Observations,
+    Result,
+    add_profile,
+    document,
+    figure_text,
+    figures,
+)
+from integration.bench.systems.system import BenchError, Cluster, ClusterProcess, Killable, System
+from integration.bench.workloads import CONCURRENT, VALUE_BYTES, Sample, Workload
 
-C_CLIENT = "etcd (C client)"
 START_SECONDS = 2.0  # about the time of a cluster's start: for the forecast only
+MEASURE_SECONDS = 4.0  # about the time of one measure: for the forecast only
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +44,11 @@ class Settings:
     systems: tuple[System, ...]
     workloads: tuple[Workload, ...]
     directory: Path
+    measures: tuple[Measure, ...] = MEASURES
+    limits: bool = True
     seconds: float = 5.0
     warmup: float = 1.0
-    repeats: int = 3
+    repeats: int = 5
     bulk_writers: int | None = None  # None: the best number for each system
     profile: Path | None = None
 
@@ -46,28 +57,35 @@ class Suite:
     """Runs the measurement of the settings and keeps the results."""
 
     def __init__(self, settings: Settings) -> None:
+        """Raises BenchError when a program is missing."""
+        for system in settings.systems:
+            system.check()
         self._settings = settings
         self._results: dict[tuple[str, str], Result] = {}
+        self._observed: dict[tuple[str, str], Observations] = {}
         self._started = time.monotonic()
         self._done = 0
-        self._c_client = h2load.available() and CONCURRENT in settings.workloads
-        runs = 0
-        for system in settings.systems:
-            runs += len(settings.workloads) + (self._c_client and system.name == "etcd")
-        self._total = runs * settings.repeats + (settings.profile is not None)
-        blocks = len(settings.systems) * settings.repeats + (settings.profile is not None)
-        self._forecast = self._total * (settings.seconds + settings.warmup) + blocks * START_SECONDS
+        profiles = int(settings.profile is not None)
+        runs = settings.repeats * sum(len(self._workloads(system)) for system in settings.systems) + profiles
+        observed = settings.repeats * len(settings.measures) * sum(system.whole for system in settings.systems)
+        clusters = len(settings.systems) * settings.repeats + profiles
+        self._total = runs + observed
+        self._forecast = (
+            runs * (settings.seconds + settings.warmup) + clusters * START_SECONDS + observed * MEASURE_SECONDS
+        )
+
+    def _workloads(self, system: System) -> list[Workload]:
+        return [workload for workload in self._settings.workloads if workload in system.workloads]
 
     def run(self) -> Document:
         """Measure everything. Raises BenchError; all processes are stopped and all files removed at the end."""
         settings = self._settings
-        for system in settings.systems:
-            system.check()
         settings.directory.mkdir(parents=True, exist_ok=True)
-        machine = describe_machine(settings.directory)
-        say(f"{self._total} runs, about {self._forecast:.0f} s. An fsync takes {figure_text(machine['fsync_ms'])} ms.")
+        machine = describe_machine(settings.systems)
+        say(f"{self._total} runs, about {self._forecast / 60:.0f} minutes.")
         if machine["load"] > 0.3 * machine["cores"]:
             say(f"The machine is busy (load {machine['load']:.1f}): the figures will suffer. Stop what else runs.")
+        found = self._limits() if settings.limits else {}
         for _ in range(settings.repeats):
             for system in settings.systems:
                 self._in_loop(system, self._measure(system))
@@ -78,8 +96,10 @@ class Suite:
                 "seconds": settings.seconds,
                 "warmup": settings.warmup,
                 "repeats": settings.repeats,
-                "value_bytes": load.VALUE_BYTES,
+                "value_bytes": VALUE_BYTES,
             },
+            sorted(self._observed.values(), key=lambda each: settings.measures.index(each.measure)),
+            found,
         )
         if settings.profile is not None:
             farm = next(system for system in settings.systems if system.name == "farm")
@@ -89,25 +109,38 @@ class Suite:
                 say(f"No profile: {error}")
         return report
 
+    def _limits(self) -> dict[str, float]:
+        with scratch(self._settings.directory) as directory, asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(limits.measure(directory))
+
     @staticmethod
     def _in_loop(system: System, work: Coroutine[Any, Any, None]) -> None:
         with asyncio.Runner(loop_factory=system.new_loop or loop_factory()) as runner:
             runner.run(work)
 
     async def _measure(self, system: System) -> None:
-        """Run one repeat of all workloads on a fresh cluster."""
-        settings = self._settings
-        with scratch(settings.directory) as directory:
+        """Run one repeat of all workloads and measures on a fresh cluster."""
+        with scratch(self._settings.directory) as directory:
+            began = time.perf_counter()
             async with system.cluster(directory) as cluster:
-                for workload in settings.workloads:
+                await measures.post_once(cluster)
+                self._observe(system, START, time.perf_counter() - began)
+                self._observe(system, IDLE, measures.memory_mb(cluster))
+                for workload in self._workloads(system):
                     writers = self._writers(system, workload)
                     sample = await self._load(cluster, workload.batch, writers)
                     self._keep(workload, system.title, writers, sample)
-                    if self._c_client and workload is CONCURRENT and isinstance(cluster, EtcdCluster):
-                        sample = await h2load.run(
-                            cluster, directory, writers, warmup=settings.warmup, seconds=settings.seconds
-                        )
-                        self._keep(workload, C_CLIENT, writers, sample)
+                if self._workloads(system):
+                    self._observe(system, LOADED, measures.memory_mb(cluster))
+                if not isinstance(cluster, Killable):
+                    return
+                if self._wants(system, BEHIND):
+                    self._observe(system, BEHIND, await measures.catch_up(cluster))
+                if self._wants(system, FAILOVER):
+                    self._observe(system, FAILOVER, *[await measures.fail_over(cluster) for _ in range(KILLS)])
+
+    def _wants(self, system: System, measure: Measure) -> bool:
+        return system.whole and measure in self._settings.measures
 
     async def _load(self, cluster: Cluster, batch: int, writers: int) -> Sample:
         settings = self._settings
@@ -122,16 +155,18 @@ class Suite:
         one = _figures(sample)
         result = self._results.setdefault((workload.name, column), Result(workload, column, writers, []))
         result.repeats.append(one)
-        self._progress(f"{column}, {workload.title}", one)
+        self._progress(f"{column}, {workload.title}: {_rate(one)}")
 
-    def _progress(self, what: str, one: BenchFigures) -> None:
+    def _observe(self, system: System, measure: Measure, *values: float) -> None:
+        if self._wants(system, measure):
+            key = measure.name, system.title
+            self._observed.setdefault(key, Observations(measure, system.title, [])).values.extend(values)
+            shown = ", ".join(map(figure_text, values))
+            self._progress(f"{system.title}, {measure.title}: {shown} {measure.unit}")
+
+    def _progress(self, what: str) -> None:
         self._done += 1
-        elapsed = time.monotonic() - self._started
-        say(
-            f"[{self._done:2}/{self._total}, {elapsed:3.0f} s] {what}: "
-            f"{figure_text(one.entries_per_second)} entries/s, "
-            f"p50 {figure_text(one.p50_ms)} ms, p99 {figure_text(one.p99_ms)} ms"
-        )
+        say(f"[{self._done:2}/{self._total}, {time.monotonic() - self._started:3.0f} s] {what}")
 
     async def _profile(self, farm: System, output: Path, report: Document) -> None:
         """Load a fresh farm by 64 writers once more, not counted, and profile its leader meanwhile."""
@@ -155,13 +190,18 @@ class Suite:
                 summary = profile.read_cprofile(output), {}
         one = _figures(work.result())
         add_profile(report, tool, str(output), summary, one.entries_per_second)
-        self._progress(f"profile by {tool}", one)
+        self._progress(f"profile by {tool}: {_rate(one)}")
 
 
 def _cprofile(leader: ClusterProcess) -> Path:
     if leader.cprofile is None or not leader.cprofile.exists():
         raise BenchError("The leader wrote no cProfile file. Install py-spy: .venv/bin/pip install py-spy")
     return leader.cprofile
+
+
+def _rate(one: BenchFigures) -> str:
+    times = f"p50 {figure_text(one.p50_ms)} ms, p99 {figure_text(one.p99_ms)} ms"
+    return f"{figure_text(one.entries_per_second)} entries/s, {times}"
 
 
 def _figures(sample: Sample) -> BenchFigures:
@@ -179,21 +219,14 @@ def scratch(parent: Path) -> Iterator[Path]:
     os.sync()  # the next repeat must not pay for this one's unwritten data
 
 
-def describe_machine(directory: Path) -> dict[str, Any]:
-    """Return the facts that explain the figures: cores, load, and the time of an fsync of 1 KiB on that disk."""
-    with tempfile.TemporaryFile(dir=directory) as file:
-        times = []
-        for _ in range(200):
-            file.write(bytes(load.VALUE_BYTES))
-            file.flush()
-            start = time.perf_counter()
-            os.fdatasync(file.fileno())
-            times.append(time.perf_counter() - start)
+def describe_machine(systems: tuple[System, ...]) -> dict[str, Any]:
+    """Return the facts that explain the figures: cores, load, versions."""
     return {
         "cores": len(os.sched_getaffinity(0)),
         "load": os.getloadavg()[0],
-        "fsync_ms": statistics.median(times) * 1000,
-        "python": sys.version.split()[0],
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "versions": {system.title: system.version() for system in systems},
     }
 
 

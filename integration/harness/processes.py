@@ -16,6 +16,7 @@ from typing import Self
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PROC = Path("/proc")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _FIRST_PORT = 20_000
 _PARTS = 12
 _PART_PORTS = 1_000
@@ -73,6 +74,16 @@ class Processes:
         for name, process, log in self._running:
             if (status := process.poll()) is not None:
                 raise ProcessEndedError(f"{name} stopped by itself (status {status}). The end of its log:\n{tail(log)}")
+
+    def kill(self, pid: int) -> None:
+        """Send SIGKILL to one of the children and wait for its end, which `check` then takes for no surprise."""
+        for each in self._running:
+            if each[1].pid == pid:
+                each[1].kill()
+                each[1].wait()
+                self._running.remove(each)
+                return
+        raise ValueError(f"no child has the process id {pid}")
 
     def __enter__(self) -> Self:
         return self
@@ -146,6 +157,11 @@ def cpu_seconds(pid: int) -> float:
     """Return the processor time of a live process so far, user and system (proc(5), stat)."""
     fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the resident memory of a live process (proc(5), statm)."""
+    return int((_PROC / str(pid) / "statm").read_text().split()[1]) * _PAGE_BYTES
 
 
 def children(pid: int) -> list[int]:

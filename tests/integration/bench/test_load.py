@@ -1,4 +1,4 @@
-"""The benchmark's load on clusters without processes, the benchmark's child processes, and etcd's messages."""
+"""The benchmark's load on clusters without processes, and the benchmark's child processes."""
 
 import asyncio
 import os
@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from integration.bench import etcd_messages, h2load, load
-from integration.bench.system import BenchError, ClusterProcess, SystemClient
+from integration.bench import load
+from integration.bench.systems.system import BenchError, ClusterProcess, SystemClient
+from integration.bench.workloads import Sample
 from integration.harness.processes import ProcessEndedError, Processes, cpu_seconds
 
 
@@ -82,6 +83,17 @@ async def test_a_run_counts_what_is_answered_after_the_warm_up(monkeypatch: pyte
     assert not sample.leader_moved
 
 
+async def test_a_cluster_with_a_load_of_its_own_gets_no_client_of_ours() -> None:
+    class OwnLoaded(Fake):
+        async def load(self, batch: int, writers: int, *, warmup: float, seconds: float) -> Sample:
+            return Sample(warmup + seconds, batch * writers, [0.5])
+
+    cluster = OwnLoaded()
+    sample = await load.run(cluster, batch=10, writers=3, warmup=0.01, seconds=0.02)
+    assert (sample.seconds, sample.entries, sample.latencies, cluster.opened) == (0.03, 30, [0.5], 0)
+    assert set(sample.cpu) == {"client", "leader", "followers", "children", "others"}
+
+
 async def test_an_answer_that_does_not_rise_ends_the_run() -> None:
     fake = Fake(answer=lambda position: min(position, 50))
     with pytest.raises(BenchError, match="position 50 after 50"):
@@ -122,6 +134,17 @@ def test_children_end_with_the_block_even_when_they_ignore_the_signal(tmp_path: 
         os.kill(pid, 0)
 
 
+def test_a_killed_child_is_no_surprise(tmp_path: Path) -> None:
+    with Processes() as processes:
+        pid = processes.start("steady", [sys.executable, "-c", "input()"], tmp_path / "log")
+        processes.kill(pid)
+        processes.check()
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        with pytest.raises(ValueError, match="no child"):
+            processes.kill(pid)
+
+
 def test_a_child_that_stops_by_itself_is_reported_with_its_log(tmp_path: Path) -> None:
     with Processes() as processes:
         pid = processes.start("brief", [sys.executable, "-c", "raise SystemExit('no disk')"], tmp_path / "log")
@@ -130,34 +153,8 @@ def test_a_child_that_stops_by_itself_is_reported_with_its_log(tmp_path: Path) -
             processes.check()
 
 
-def test_requests_for_etcd_are_protocol_buffers() -> None:
-    put = etcd_messages.put_request(b"key", b"v" * 300)
-    assert put == b"\x0a\x03key\x12\xac\x02" + b"v" * 300
-    assert etcd_messages.fields(put) == {1: b"key", 2: b"v" * 300}
-    txn = etcd_messages.txn_request([b"a", b"b"], [b"1", b"2"])
-    assert txn == b"\x12\x08\x12\x06\x0a\x01a\x12\x011" + b"\x12\x08\x12\x06\x0a\x01b\x12\x012"
-    assert etcd_messages.grpc_frame(put)[:5] == b"\0\0\0\x01\x34"
-
-
-def test_answers_of_etcd_tell_revision_and_leader() -> None:
-    # header {cluster_id 1: 9, member_id 2: 300, revision 3: 11404}, then leader 4.
-    header = b"\x08\x09\x10\xac\x02\x18\x8c\x59"
-    message = b"\x0a" + bytes([len(header)]) + header
-    assert etcd_messages.revision(message) == 11404
-    assert etcd_messages.leads(message + b"\x20\xac\x02")
-    assert not etcd_messages.leads(message + b"\x20\x07")
-    assert not etcd_messages.leads(message)  # no leader is known
-    for bad in (b"\x0a\x05ab", b"\x0a", b"\x08\x80", b"\x0d\0\0\0\0", b"\x08\x01"):
-        with pytest.raises(ValueError, match=r"ends inside|wire type|is a number"):
-            etcd_messages.revision(bad)
-
-
-def test_the_c_clients_log_becomes_latencies() -> None:
-    assert h2load.parse_log("1795259795651398\t200\t15239\n1795259795651491\t503\t7\n") == [0.015239]
-
-
 def test_the_command_line_names_what_is_wrong_with_it() -> None:
     command = [sys.executable, "-m", "integration.bench", "--only", "etcd", "--profile"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "leave out --only etcd" in done.stderr
+    assert "add --only farm" in done.stderr

@@ -144,9 +144,10 @@ async def test_the_process_ends_with_its_node_and_not_before(tmp_path: Path) -> 
         await becomes("started", lambda: history_process() is not None)
         pid = history_process()
         assert pid is not None
+        # The process becomes nice last of all, after it has learned to ignore signals.
+        await becomes("nice", lambda: os.getpriority(os.PRIO_PROCESS, pid) == NICENESS)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # as for a whole group, by a terminal
             os.kill(pid, number)
-        await becomes("nice", lambda: os.getpriority(os.PRIO_PROCESS, pid) == NICENESS)
         assert is_alive(pid)
         farm.kill(1)
         await becomes("ended", lambda: not is_alive(pid))

@@ -101,3 +101,8 @@ def leads(status_response: bytes) -> bool:
     message = fields(status_response)
     leader = _number(message, 4)
     return leader != 0 and leader == _number(_header(message), 2)
+
+
+def applied(status_response: bytes) -> int:
+    """Return the index of the last entry that the answering member has applied: raftAppliedIndex 7."""
+    return _number(fields(status_response), 7)

@@ -1,4 +1,4 @@
-"""The interface of a system under measurement: start a cluster, name its processes, take requests."""
+"""The interface of a system under measurement: start a cluster, load, kill and watch its processes."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Sequence
@@ -6,6 +6,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+from integration.bench.workloads import WORKLOADS, Sample, Workload
 
 
 class BenchError(Exception):
@@ -28,7 +30,7 @@ class SystemClient(Protocol):
     """The client of one writer: one object per writer, used by one task at a time."""
 
     async def post(self, values: Sequence[bytes]) -> int:
-        """Store the values in order; return when all values are durable on a majority.
+        """Store the values in order; return when the system says that the values are stored.
 
         Returns a position in the system's log (farm: index of the last entry; etcd: revision) that rises strictly from
         answer to answer of one writer: the load checks that. Raises anything: the run ends.
@@ -45,7 +47,7 @@ class Cluster(Protocol):
 
     @property
     def nodes(self) -> Sequence[ClusterProcess]:
-        """All processes of the cluster, in a fixed order."""
+        """All running processes of the cluster, in a fixed order."""
         ...
 
     async def leader(self) -> ClusterProcess:
@@ -63,6 +65,39 @@ class LoneConnector(Protocol):
 
     async def connect_alone(self, leader: ClusterProcess) -> SystemClient:
         """Return a client, as `Cluster.connect` does. The client has the event loop for itself."""
+        ...
+
+
+@runtime_checkable
+class OwnLoad(Protocol):
+    """A cluster that a program of its own loads, in the place of our writers."""
+
+    async def load(self, batch: int, writers: int, *, warmup: float, seconds: float) -> Sample:
+        """Load the leader as `integration.bench.load.run` does; the sample needs no `cpu` and no `leader_moved`."""
+        ...
+
+
+@runtime_checkable
+class Killable(Protocol):
+    """A cluster whose nodes can be killed, started again and watched while they catch up."""
+
+    def kill(self, node: ClusterProcess) -> None:
+        """Send SIGKILL and wait for the end of the process."""
+        ...
+
+    def restart(self, node: ClusterProcess) -> ClusterProcess:
+        """Start a killed node again; return its process, which may not yet answer."""
+        ...
+
+    async def position(self, node: ClusterProcess) -> int | None:
+        """Return the position in the log up to which a node has applied; None while it does not answer."""
+        ...
+
+    async def connect_beside(self, leader: ClusterProcess) -> SystemClient:
+        """Return a client that does not need `leader` and is connected already.
+
+        A post that fails may be tried again with the same client, at once and as often as needed.
+        """
         ...
 
 
@@ -86,5 +121,8 @@ class System:
     title: str  # heading of the column
     bulk_writers: int  # best number of writers that send requests of 100 entries
     check: Callable[[], None]  # raises BenchError with the command to run when a program is not installed
+    version: Callable[[], str]  # what is measured; asked after `check`
     cluster: ClusterFactory
+    workloads: tuple[Workload, ...] = WORKLOADS
+    whole: bool = True  # False: a second client of a system whose other figures stand in another column
     new_loop: Callable[[], AbstractEventLoop] | None = None  # None: uvloop's when installed, else asyncio's

@@ -1,0 +1,150 @@
+"""The limits of the machine, and the speed of our parts alone: what no farm on this machine can beat."""
+
+import asyncio
+import os
+import ssl
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final, cast
+
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.transport.client.server_queries import fetch_configuration
+from gf_i2p.transport.stream_protocol import StreamProtocol
+from gf_i2p.transport.tls.certificates import make_certificate
+from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
+from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.messages import MessageType, Request, decode_request, encode_request
+from integration.bench.workloads import PATIENCE, VALUE_BYTES
+from integration.harness.local_farm import LocalFarm, until
+from integration.harness.processes import Processes, free_ports
+
+_SECONDS: Final = 2.0
+_HANDSHAKES_AT_ONCE: Final = 8
+_PAGE: Final = 4096
+_ENTRIES: Final = 100
+
+
+async def measure(directory: Path) -> dict[str, float]:
+    """Return the figures by titles with their units. `directory`: on the disk where the nodes' data goes."""
+    found = {"fsync of 4 KiB, ms": _fsync_ms(directory)}
+    encode, decode = _codec()
+    found["AppendEntries of 100 entries encoded, MB/s"] = encode
+    found["AppendEntries of 100 entries decoded, MB/s"] = decode
+    found["TLS echo of 1 KiB, p50 in ms"] = await _tls_echo_ms(directory)
+    found["new connections with TLS and login, 1/s"] = await _handshakes(directory)
+    return found
+
+
+def _fsync_ms(directory: Path) -> float:
+    times = []
+    with (directory / "fsync").open("wb", buffering=0) as file:
+        for _ in range(500):
+            began = time.perf_counter()
+            file.write(bytes(_PAGE))
+            os.fdatasync(file.fileno())
+            times.append(time.perf_counter() - began)
+    return statistics.median(times) * 1e3
+
+
+def _codec() -> tuple[float, float]:
+    values = [os.urandom(VALUE_BYTES) for _ in range(_ENTRIES)]
+    entries = tuple(Entry(1, ValueType.APPLICATION, value) for value in values)
+    request = Request(MessageType.APPEND_ENTRIES_REQUEST, 1, 2, 1, 1, 1, 1, entries)
+    data = encode_request(request)
+    return _rate(lambda: encode_request(request), len(data)), _rate(lambda: decode_request(data), len(data))
+
+
+def _rate(work: Callable[[], object], size: int) -> float:
+    """Return MB/s of work on `size` bytes."""
+    count, began = 0, time.perf_counter()
+    while time.perf_counter() - began < _SECONDS / 2:
+        work()
+        count += 1
+    return count * size / (time.perf_counter() - began) / 1e6
+
+
+class _Pinger(StreamProtocol):
+    """Sends a value, and the next when all of the value has come back."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._value = os.urandom(VALUE_BYTES)
+        self._missing = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is no subclass
+        self._end = time.perf_counter() + _SECONDS
+        self._send()
+
+    def _send(self) -> None:
+        self._missing = VALUE_BYTES
+        self._began = time.perf_counter()
+        self._transport.write(self._value)
+
+    def data_received(self, data: bytes) -> None:
+        self._missing -= len(data)
+        if self._missing:
+            return
+        now = time.perf_counter()
+        self.times.append(now - self._began)
+        if now < self._end:
+            self._send()
+        elif not self.done.done():
+            self.done.set_result(None)
+
+
+async def _tls_echo_ms(directory: Path) -> float:
+    """Return the median round trip of 1 KiB to another Python process, with the nodes' event loop and buffers."""
+    certificate, key = directory / "cert.pem", directory / "key.pem"
+    for path, content in zip((certificate, key), make_certificate("echo"), strict=True):
+        path.write_bytes(content)
+    (port,) = free_ports(1)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(certificate)
+    with Processes() as processes:
+        command = [sys.executable, "-m", "integration.bench.tls_echo", str(certificate), str(key), str(port)]
+        processes.start("echo", command, directory / "echo.log")
+        await until("the echo server", 20, partial(_listens, port))
+        loop = asyncio.get_running_loop()
+        transport, pinger = await loop.create_connection(_Pinger, "127.0.0.1", port, ssl=context)
+        await asyncio.wait_for(pinger.done, PATIENCE)
+        transport.abort()
+    return statistics.median(pinger.times) * 1e3
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+async def _handshakes(directory: Path) -> float:
+    """Return how many new connections a second one node takes; each asks for the Configuration."""
+    with LocalFarm(directory / "farm") as farm:
+        farm.start_all()
+        leader = await farm.leader()
+        file = ClientFile.load(farm.client_file)
+        server = next(each for each in file.servers if each.id == leader)
+        endpoint = Endpoint.parse(server.endpoint)
+        transport = TlsTransport(TlsSettings(fingerprints={endpoint: [str(server.fingerprint)]}))
+        count, began = 0, time.perf_counter()
+
+        async def connect() -> None:
+            nonlocal count
+            credentials = file.login.at(leader)
+            while time.perf_counter() - began < _SECONDS:
+                await fetch_configuration(transport, endpoint, file.cluster, credentials)
+                count += 1
+
+        await asyncio.gather(*(connect() for _ in range(_HANDSHAKES_AT_ONCE)))
+        return count / (time.perf_counter() - began)

@@ -1,0 +1,250 @@
+"""ZooKeeper: three servers as Debian ships them, default durability, asked with messages encoded by hand.
+
+kazoo, the usual Python client, stores half of what this client stores under 64 writers: its threads take the
+interpreter's lock from each other. ZooKeeper uses plain TCP here, and the farm uses TLS: this is an advantage for
+ZooKeeper. Each writer sets its own znodes; every set is one transaction, and so is a request of 100.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final, cast
+
+from integration.bench.systems import zookeeper_messages as messages
+from integration.bench.systems.system import BenchError, Cluster, ClusterProcess, System, SystemClient
+from integration.harness.processes import Processes, free_ports
+
+NODES: Final = 3
+LOOPBACK: Final = "127.0.0.1"
+JAR: Final = Path("/usr/share/java/zookeeper.jar")
+MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+START_SECONDS: Final = 40.0
+REQUEST_SECONDS: Final = 10.0
+SETTINGS: Final = """\
+tickTime=2000
+initLimit=10
+syncLimit=5
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=srvr
+"""
+"""The first three lines are Debian's example; the others allow 64 writers, and open no port for anything else."""
+
+
+def check() -> None:
+    """Raise BenchError with the command to run when ZooKeeper or Java is missing."""
+    if shutil.which("java") is None or not JAR.exists():
+        sudo = "" if os.geteuid() == 0 else "sudo "
+        raise BenchError(f"ZooKeeper is not installed. On Debian or Ubuntu run: {sudo}apt-get install -y zookeeper")
+
+
+def version() -> str:
+    """Return the version by the name of the file that Debian's link points to."""
+    return JAR.resolve().stem.replace("zookeeper-", "ZooKeeper ")
+
+
+class Connection(asyncio.Protocol):
+    """A session with one server. ZooKeeper answers the requests of a session in their order."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._waiting: deque[asyncio.Future[bytes]] = deque()
+        self.welcomed: asyncio.Future[bytes] = loop.create_future()
+        """Done when the server has opened the session."""
+        self._waiting.append(self.welcomed)
+        self._xid = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ask for a session."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.write(messages.connect_request())
+
+    def data_received(self, data: bytes) -> None:
+        """Give each answer to the request that waits for it."""
+        buffer = self._buffer
+        buffer += data
+        begin = 0
+        while len(buffer) >= begin + 4:
+            end = begin + 4 + messages.LENGTH.unpack_from(buffer, begin)[0]
+            if len(buffer) < end:
+                break
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(bytes(buffer[begin + 4 : end]))
+            begin = end
+        del buffer[:begin]
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """Fail every request that waits for an answer."""
+        self._transport = None
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_exception(ConnectionError("ZooKeeper has closed the connection"))
+                waiter.exception()  # a request that nobody awaits any more is no error
+
+    @property
+    def open(self) -> bool:
+        """Whether requests can be sent."""
+        return self._transport is not None
+
+    async def ask(self, kind: int, body: bytes) -> int:
+        """Send a request; return the number of its transaction. Raises ConnectionError, TimeoutError, BenchError."""
+        if self._transport is None:
+            raise ConnectionError("ZooKeeper has closed the connection")
+        self._xid = xid = self._xid + 1
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting.append(answer)
+        self._transport.write(messages.request(xid, kind, body))
+        reply = messages.reply(await answer)
+        exists = kind == messages.CREATE and reply.error == messages.NODE_EXISTS  # made by a request that failed
+        if reply.xid != xid or (reply.error and not exists):
+            raise BenchError(f"ZooKeeper answers request {xid} with error {reply.error} to request {reply.xid}")
+        return reply.zxid
+
+    def close(self) -> None:
+        """End the connection; the server forgets the session later."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+async def dial(port: int) -> Connection:
+    """Open a session with the server at a port of loopback. Raises OSError, TimeoutError."""
+    async with asyncio.timeout(REQUEST_SECONDS):
+        _, connection = await asyncio.get_running_loop().create_connection(Connection, LOOPBACK, port)
+        try:
+            await connection.welcomed
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+class ZooKeeperClient:
+    """One writer with a session of its own. When the session has ended, the writer opens one at the next port."""
+
+    def __init__(self, connection: Connection, ports: Sequence[int], writer: int) -> None:
+        self._connection = connection
+        self._ports = deque(ports)
+        self._writer = writer
+        self._paths: list[bytes] = []
+
+    async def post(self, values: Sequence[bytes]) -> int:
+        """Set a znode for each value; return the number of the transaction."""
+        if not self._connection.open:
+            self._ports.rotate(-1)
+            self._connection = await dial(self._ports[0])
+        while len(self._paths) < len(values):
+            path = b"/bench-%d-%d" % (self._writer, len(self._paths))
+            await self._connection.ask(messages.CREATE, messages.create_body(path))
+            self._paths.append(path)
+        if len(values) == 1:
+            return await self._connection.ask(messages.SET_DATA, messages.set_body(self._paths[0], values[0]))
+        body = messages.multi_body(self._paths[: len(values)], values)
+        return await self._connection.ask(messages.MULTI, body)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+class ZooKeeperCluster:
+    """Three running ZooKeeper servers."""
+
+    def __init__(self, processes: Processes, directory: Path) -> None:
+        self._processes = processes
+        self._directory = directory
+        self._names = [f"zookeeper-{number}" for number in range(1, NODES + 1)]
+        ports = free_ports(3 * NODES)
+        self._ports = dict(zip(self._names, ports[:NODES], strict=True))
+        members = zip(range(1, NODES + 1), ports[NODES : 2 * NODES], ports[2 * NODES :], strict=True)
+        self._members = "".join(f"server.{number}={LOOPBACK}:{peer}:{vote}\n" for number, peer, vote in members)
+        self._running = {name: self._start(number, name) for number, name in enumerate(self._names, 1)}
+        self._writers = 0
+
+    def _start(self, number: int, name: str) -> ClusterProcess:
+        home = self._directory / name
+        data = home / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        (data / "myid").write_text(str(number))
+        own = f"dataDir={data}\nclientPort={self._ports[name]}\nclientPortAddress={LOOPBACK}\n"
+        (home / "zoo.cfg").write_text(SETTINGS + own + self._members)
+        command = ["java", "-cp", str(JAR), MAIN, str(home / "zoo.cfg")]
+        return ClusterProcess(name, self._processes.start(name, command, self._directory / f"{name}.log"))
+
+    @property
+    def nodes(self) -> Sequence[ClusterProcess]:
+        """See `integration.bench.systems.system.Cluster`."""
+        return [self._running[name] for name in self._names if name in self._running]
+
+    async def _status(self, node: ClusterProcess) -> str:
+        """Return a server's answer to `srvr`, empty without an answer."""
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(1.0):
+                reader, writer = await asyncio.open_connection(LOOPBACK, self._ports[node.name])
+                try:
+                    writer.write(b"srvr")
+                    return (await reader.read()).decode()
+                finally:
+                    writer.close()
+        return ""
+
+    async def leader(self) -> ClusterProcess:
+        """Ask the servers in turn until one says that it leads."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            self._processes.check()
+            for node in self.nodes:
+                if messages.leads(await self._status(node)):
+                    return node
+            await asyncio.sleep(0.05)
+        raise BenchError(f"ZooKeeper has had no leader for {START_SECONDS:.0f} s. Is the machine overloaded?")
+
+    async def connect(self, leader: ClusterProcess) -> SystemClient:
+        """Return a writer with a session and znodes of its own."""
+        self._writers += 1
+        port = self._ports[leader.name]
+        return ZooKeeperClient(await dial(port), [port], self._writers)
+
+    async def connect_beside(self, leader: ClusterProcess) -> SystemClient:
+        """See `integration.bench.systems.system.Killable`."""
+        self._writers += 1
+        ports = [self._ports[node.name] for node in self.nodes if node != leader]
+        return ZooKeeperClient(await dial(ports[0]), ports, self._writers)
+
+    def kill(self, node: ClusterProcess) -> None:
+        """See `integration.bench.systems.system.Killable`."""
+        self._processes.kill(node.pid)
+        del self._running[node.name]
+
+    def restart(self, node: ClusterProcess) -> ClusterProcess:
+        """See `integration.bench.systems.system.Killable`."""
+        process = self._running[node.name] = self._start(self._names.index(node.name) + 1, node.name)
+        return process
+
+    async def position(self, node: ClusterProcess) -> int | None:
+        """See `integration.bench.systems.system.Killable`."""
+        return messages.applied(await self._status(node))
+
+
+@asynccontextmanager
+async def cluster(directory: Path, *, cprofile: bool = False) -> AsyncIterator[Cluster]:
+    """Run three servers with their data below `directory`; all settings that bear on durability are the defaults.
+
+    `cprofile` has no effect: ZooKeeper is a Java program.
+    """
+    del cprofile
+    with Processes(stop_signal=signal.SIGKILL) as processes:
+        running = ZooKeeperCluster(processes, directory)
+        await running.leader()
+        yield running
+
+
+ZOOKEEPER = System(name="zookeeper", title="ZooKeeper", bulk_writers=8, check=check, version=version, cluster=cluster)
