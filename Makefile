@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lock test test-all check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker bench soak growth absence torture day clean
+.PHONY: farm lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker bench soak growth absence torture day clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -129,8 +129,9 @@ BESIDE = $(MAKE) --no-print-directory --keep-going --jobs=$(JOBS) --output-sync=
 
 # Under ten minutes on two cores, when all programs and packages are there. CI runs this.
 test: $(PROGRAMS)
-	@echo "Side by side: $(PARTS)"
-	@$(BESIDE) $(PARTS:%=part-%)
+	@echo "First guard, which needs the machine; then side by side: $(PARTS)"
+	@$(MAKE) --no-print-directory part-guard; status=$$?; \
+	$(BESIDE) $(PARTS:%=part-%) && exit $$status
 
 # Everything, in an hour and a quarter on two cores: before a release, and after a change to a thing that only this tests.
 test-all: export GF_I2P_TIER = all
@@ -150,6 +151,10 @@ check: $(VENV)/.test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+# The cost of an entry, against the last release's.
+guard: $(VENV)/.test
+	@$(BIN)/python -m integration.bench.guard
 
 # With two workers, the fast tests of `make test` ended 200 s after all parts beside them.
 fast: $(VENV)/.test $(VENV)/.test-programs

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
+from gf_i2p.farm.choice.candidates import Setting
 from gf_i2p.raft.effects import HardState, Snapshot, Write
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.wire.entries import Entry, ValueType
@@ -87,6 +89,15 @@ class ShadowLog:
                 if index == 1 or entries[index - 2].term != entry.term
             ),
         )
+
+
+class FarmChoice(NamedTuple):
+    """A server's choice by the log."""
+
+    publisher: int | None
+    setting: Setting
+    leaves: tuple[bytes, ...]
+    """Hashes of the listed leaves, in their order."""
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from integration.bench.chart import chart
 from integration.bench.measures import MEASURES
 from integration.bench.report import report_table
 from integration.bench.suite import Settings, Suite
@@ -43,6 +44,7 @@ def arguments(line: Sequence[str] | None = None) -> argparse.Namespace:
     add("--bulk-writers", type=_count, help="writers of requests of 100 entries (default: what suits each system)")
     add("--json", action="store_true", help="print JSON, not the table")
     add("--output", type=Path, metavar="FILE", help="write the JSON to this file too")
+    add("--chart", type=Path, metavar="FILE", help="write a chart to this file, as SVG")
     add(
         "--profile",
         type=Path,
@@ -115,6 +117,8 @@ def main(line: Sequence[str] | None = None) -> int:
     text = json.dumps(report, indent=2)
     if options.output is not None:
         options.output.write_text(text + "\n")
+    if options.chart is not None:
+        options.chart.write_text(chart(report))
     print(text if options.json else "\n" + report_table(report))
     return 0
 

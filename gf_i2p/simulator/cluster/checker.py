@@ -12,7 +12,7 @@ from gf_i2p.simulator.cluster.invariants.all_invariants import ALL
 from gf_i2p.simulator.cluster.invariants.harm import FASTEST_CLOCK, NobodyAccused
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.cluster.invariants.thrift import NothingTwice
-from gf_i2p.simulator.facts import Facts, Hearing, ServerFacts, Violation
+from gf_i2p.simulator.facts import Facts, FarmChoice, Hearing, ServerFacts, Violation
 from gf_i2p.wire.entries import Entry
 
 NEED_ORDER: Final = frozenset({NobodyAccused, NothingTwice})
@@ -178,9 +178,9 @@ class Checker:
         """Note that a server has applied the entry at `index`."""
         _call(self._applies, self.facts.servers[server_id], index, entry)
 
-    def chose(self, server_id: int, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
-        """Note the publisher and the leaves that a server has chosen by the log up to `index`."""
-        _call(self._chooses, self.facts.servers[server_id], index, publisher, leaves)
+    def chose(self, server_id: int, index: int, choice: FarmChoice) -> None:
+        """Note a server's choice by the log up to `index`."""
+        _call(self._chooses, self.facts.servers[server_id], index, choice)
 
     def acknowledged(self, values: Sequence[bytes], last_index: int) -> None:
         """Note that a server answers a client: these entries are committed, the last entry at `last_index`."""

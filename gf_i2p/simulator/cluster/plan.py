@@ -76,6 +76,10 @@ class RunPlan:
     """Error of each server's wall clock at the beginning, by the order of `ids`."""
     report: float
     """Time between two status records of a server."""
+    silent: frozenset[int]
+    """Servers that post no status records before the calm, as servers of JRaft."""
+    reset: float
+    """Mean time between two changes of a server's publishing settings by the server's operator; 0: no changes."""
     think: float
     """Mean pause of a client between two operations."""
     clients: int
@@ -127,6 +131,9 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
     changing = rng.random() < 0.6
     spares = rng.randint(nodes == 1, MOST_SPARES) if changing else 0
     strict = rng.random() < 0.35
+    # Drawn apart: what the other draws give to a seed stays.
+    apart = Random(f"records {seed}")  # noqa: S311
+    unlike = apart.random() < 0.3
     skewed = rng.random() < 0.5
     return RunPlan(
         seed=seed,
@@ -153,6 +160,8 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
         rates=tuple(rng.uniform(0.75, 1.35) if skewed else 1.0 for _ in range(nodes + spares)),
         errors_ms=tuple(int(rng.gauss(0, 3_000)) for _ in range(nodes + spares)),
         report=unit * rng.uniform(0.7, 2.0) * nodes,
+        silent=frozenset(i for i in range(1, nodes + spares + 1) if unlike and apart.random() < 0.6),
+        reset=unit * apart.choice((0.0, 1.0, 5.0)) if unlike else 0.0,
         think=unit * rng.choice((0.02, 0.1, 0.3)),
         clients=rng.choice((1, 3, 4)),
         keys=rng.choice((1, 2, 4)),

@@ -1,5 +1,6 @@
 """The simulated routers beside the servers, and the status records that the servers post about their routers."""
 
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 from gf_i2p.farm.record.status_record import Leaf, Meta, ReportedConfig, StatusRecord
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 _CONFIG: Final = ReportedConfig("meta", 10_000, "simulated")
 _MASTER: Final = to_base64(b"the master's destination")
+_SETTINGS: Final = (_MASTER, to_base64(b"another master's destination"), None)
+"""Masters for which an operator configures a server; None: the server publishes nothing."""
 
 
 class SimulatedRouter:
@@ -27,12 +30,25 @@ class SimulatedRouter:
         self._farm = farm
         self._server = server
         self._records = 0
+        self._rng = Random(f"settings {farm.plan.seed} {server.id}")  # noqa: S311 -- it must be repeatable
+        self._master: str | None = _MASTER
         farm.events.after(farm.rng.random() * farm.plan.report, self._report)
+        self._plan_reset()
 
     def _report(self) -> None:
-        self.post()
+        if self._farm.calm or self._server.id not in self._farm.plan.silent:
+            self.post()
         if not self._farm.calm:
             self._farm.events.after(self._farm.plan.report, self._report)
+
+    def _plan_reset(self) -> None:
+        if self._farm.plan.reset:
+            self._farm.events.after(self._rng.expovariate(1 / self._farm.plan.reset), self._reset)
+
+    def _reset(self) -> None:
+        if not self._farm.calm:
+            self._master = self._rng.choice(_SETTINGS)
+            self._plan_reset()
 
     def post(self) -> None:
         """Post a record at once, to the server that this server takes for the leader."""
@@ -49,16 +65,19 @@ class SimulatedRouter:
                 id=server.id,
                 router_up=self.up,
                 router={"participatingTunnels": self._records},
-                meta=Meta(
-                    _MASTER,
-                    "auto",
-                    publishing,
-                    max(server.clock.wall_ms, server.state.last_published_ms + 1000) if publishing else 0,
-                ),
+                meta=self._meta(publishing=publishing),
                 leaves=(Leaf(bytes([server.id]) * 32, self.up),),
                 config=_CONFIG,
             )
             Post(self._farm, leader, [record.encode()], self._posted)
+
+    def _meta(self, *, publishing: bool) -> Meta | None:
+        master = _MASTER if self._farm.calm else self._master  # in the calm the farm comes to rest
+        if master is None:
+            return None
+        server = self._server
+        published_ms = max(server.clock.wall_ms, server.state.last_published_ms + 1000) if publishing else 0
+        return Meta(master, "auto", publishing, published_ms)
 
     def _posted(self, response: Response | None, swapped: bool) -> None:
         """Ignore the answer: the server posts the next record in any case."""

@@ -19,7 +19,7 @@ from gf_i2p.simulator.cluster.disk import Disk, Loss
 from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.simulator.cluster.links import Connection, Requester, SimulatedLink
 from gf_i2p.simulator.events import MachineClock
-from gf_i2p.simulator.facts import Violation, voters_of
+from gf_i2p.simulator.facts import FarmChoice, Violation, voters_of
 from gf_i2p.simulator.registers import CLUSTER, Registers, RegisterWrite
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.entries import Entry, ValueType
@@ -358,7 +358,9 @@ class SimulatedServer:
 
     def _choose(self) -> None:
         self.publisher = self.state.publisher
-        self._farm.checker.chose(self.id, self.applied, self.publisher, tuple(self.state.listing.listed))
+        state = self.state
+        choice = FarmChoice(state.publisher, state.common_setting, tuple(state.listing.listed))
+        self._farm.checker.chose(self.id, self.applied, choice)
 
     def when_applied(self, index: int, action: Callable[..., None], *args: Any) -> None:
         """Call `action(*args)` once this server has applied the entry at `index`; never, if the process ends first."""

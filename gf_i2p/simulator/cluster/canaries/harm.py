@@ -9,6 +9,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
 
+from gf_i2p.farm.choice.candidates import Setting
+from gf_i2p.farm.state import FarmState
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations, agreed
 from gf_i2p.raft.core import Core
@@ -339,6 +341,12 @@ def _writes_by_halves(tables: Tables, group: WriteGroup, packed: Packed, written
 _store_all = Tables._store_all
 
 
+def _keeps_setting(state: FarmState) -> None:
+    """Count nothing when no server is left that has a setting."""
+    if state._settings:
+        state.common_setting, state._counted_settings = Setting.most_frequent(state._settings), dict(state._settings)
+
+
 def harm_canaries() -> Iterator[Canary]:
     """Yield the canaries that break the core, its log and its clients' answers."""
     yield core(
@@ -437,5 +445,8 @@ def harm_canaries() -> Iterator[Canary]:
         "drops-only",
         "drops entries and does not store the snapshot",
         (State, "take_snapshot", _drops_without_a_snapshot),
+    )
+    yield core(
+        "keeps-setting", "keeps the setting of servers that left", (FarmState, "_count_settings", _keeps_setting)
     )
     yield core("by-halves", "stores a write without a transaction", (Tables, "_store_all", _writes_by_halves))

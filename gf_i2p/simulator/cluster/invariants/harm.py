@@ -10,7 +10,7 @@ from typing import Final
 from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
-from gf_i2p.simulator.facts import Facts, ServerFacts, Voters, voters_of
+from gf_i2p.simulator.facts import Facts, FarmChoice, ServerFacts, Voters, voters_of
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, MessageType
@@ -355,22 +355,20 @@ class FreshReads(Invariant):
 
 
 class SameChoice(Invariant):
-    """All servers that have applied the same log choose the same publisher, and list the same leaves.
+    """All servers that have applied the same log choose the same publisher and setting, and list the same leaves.
 
     Proposal 150, and README: the servers must agree.
     """
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._choices: dict[int, tuple[int | None, tuple[bytes, ...]]] = {}
+        self._choices: dict[int, FarmChoice] = {}
 
-    def chooses(self, server: ServerFacts, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
-        choice = (publisher, leaves)
+    def chooses(self, server: ServerFacts, index: int, choice: FarmChoice) -> None:
         other = self._choices.setdefault(index, choice)
-        if other[0] != publisher:
-            raise self.violated(f"at {index} server {server.id} chooses {publisher}, but another chose {other[0]}")
-        if other != choice:
-            raise self.violated(f"at {index} server {server.id} lists other leaves than another server")
+        for name, own, others in zip(FarmChoice._fields, choice, other, strict=True):
+            if own != others:
+                raise self.violated(f"at {index} server {server.id} has {own} as {name}, but another had {others}")
 
 
 class NobodyAccused(Invariant):

@@ -5,7 +5,7 @@ from typing import Final
 
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.raft.inputs import Input
-from gf_i2p.simulator.facts import Facts, ServerFacts, Violation
+from gf_i2p.simulator.facts import Facts, FarmChoice, ServerFacts, Violation
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
 
@@ -74,8 +74,8 @@ class Invariant:
     def applies(self, server: ServerFacts, index: int, entry: Entry) -> None:
         """Called when a server hands the entry at `index` to its state machine."""
 
-    def chooses(self, server: ServerFacts, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
-        """Called when `server` has chosen a publisher, and leaves for the set, by the log up to `index`."""
+    def chooses(self, server: ServerFacts, index: int, choice: FarmChoice) -> None:
+        """Called when `server` has chosen a publisher, a setting and leaves by the log up to `index`."""
 
     def acknowledges(self, values: Sequence[bytes], last_index: int) -> None:
         """Called when a server answers a client: these entries are committed, the last entry at `last_index`."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from gf_i2p.farm.choice.candidates import Setting
 from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot, Write
 from gf_i2p.simulator.cluster.clients import OperationHistory
 from gf_i2p.simulator.cluster.farm import SimulatedFarm
@@ -32,7 +33,7 @@ from gf_i2p.simulator.cluster.invariants.harm import (
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.cluster.linearizability import OperationKind
 from gf_i2p.simulator.cluster.plan import draw
-from gf_i2p.simulator.facts import Hearing, ServerFacts, ShadowLog, Violation
+from gf_i2p.simulator.facts import FarmChoice, Hearing, ServerFacts, ShadowLog, Violation
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
@@ -283,11 +284,14 @@ def test_fresh_reads() -> None:
 def test_the_same_choice() -> None:
     found = facts([], [])
     check = SameChoice(found)
-    check.chooses(found.servers[1], 5, 1)
-    check.chooses(found.servers[2], 5, 1)
-    check.chooses(found.servers[2], 6, None)
-    fires(check, lambda: check.chooses(found.servers[1], 6, 2), "server 1 chooses 2, but another chose None")
-    fires(check, lambda: check.chooses(found.servers[1], 5, 1, (b"leaf",)), "server 1 lists other leaves")
+    one = FarmChoice(1, Setting("meta"), ())
+    check.chooses(found.servers[1], 5, one)
+    check.chooses(found.servers[2], 5, FarmChoice(1, Setting("meta"), ()))
+    check.chooses(found.servers[2], 6, one._replace(publisher=None))
+    fires(check, lambda: check.chooses(found.servers[1], 6, one), "server 1 has 1 as publisher, but another had None")
+    other = one._replace(setting=Setting("meta", bytes(32)))
+    fires(check, lambda: check.chooses(found.servers[1], 5, other), "as setting, but another had Setting")
+    fires(check, lambda: check.chooses(found.servers[1], 5, one._replace(leaves=(b"leaf",))), "as leaves, but another")
 
 
 def test_nobody_is_accused() -> None:

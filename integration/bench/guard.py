@@ -1,0 +1,189 @@
+"""The guard of the speed: `python -m integration.bench.guard` fails when an entry costs a quarter more than it did.
+
+The cost of an entry is processor time of the leader, of a follower and of a node's history process, under the three
+loads. The unit is the time of a fixed piece of Python work in the same run, so the figures mean the same on another
+machine. `guard.json` keeps the figures of the last release.
+
+Exit codes: 0 no cost has grown by a quarter, 1 a cost has, or nothing could be measured.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import json
+import statistics
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from gf_i2p.transport.event_loop import loop_factory
+from integration.bench import load, profile
+from integration.bench.report import align
+from integration.bench.systems.farm import FARM
+from integration.bench.systems.system import BenchError, Cluster
+from integration.bench.workloads import VALUE_BYTES, WORKLOADS, Sample, Workload
+from integration.harness.processes import ProcessEndedError
+
+BUILD: Final = Path(__file__).parents[2] / "build"
+KEPT: Final = Path(__file__).with_name("guard.json")
+ALLOWED: Final = 1.25
+"""A cost that is this many times the kept cost fails."""
+TRIES: Final = 3
+"""A machine that does other work makes an entry dearer now and then, and never cheaper: the cheapest try counts."""
+SECONDS: Final = 2.0
+WARMUP: Final = 0.5
+FOLLOWERS: Final = 2
+NODES: Final = 3
+RECORDED: Final = 5
+_PASSES: Final = 400
+
+T = TypeVar("T")
+Costs = dict[str, dict[str, float]]
+"""Cost of an entry, in passes of `calibrate`, by load and by process."""
+
+
+def calibrate() -> float:
+    """Return the processor seconds of one pass of the fixed work: hashing, packing, dictionaries, calls, parsing."""
+    pack = struct.Struct(">BIIQQQQI")
+    value = bytes(range(256)) * (VALUE_BYTES // 256)
+    text = json.dumps({"date": 1_790_000_000_000, "id": 3, "leaves": [{"hash": "a" * 44, "up": True}] * 3})
+    began = time.process_time()
+    for number in range(_PASSES):
+        kept: dict[int, bytes] = {}
+        for index in range(40):
+            kept[index] = pack.pack(1, number, index, index, index, index, index, index)
+        total = sum(pack.unpack(each)[2] for each in kept.values())
+        joined = b"".join([value, *kept.values(), hashlib.sha256(value).digest()])
+        assert total + len(joined) > len(json.loads(text)["leaves"])
+    return (time.process_time() - began) / _PASSES
+
+
+def costs(sample: Sample, unit: float) -> dict[str, float]:
+    """Return the cost of an entry by process. `unit`: seconds of a pass. The sample is of a farm of three nodes."""
+    each = {"leader": 1, "follower": FOLLOWERS, "history": NODES}
+    cores = {name: sample.cpu[key] for name, key in zip(each, ("leader", "followers", "children"), strict=True)}
+    rate = sample.entries / sample.seconds
+    return {name: cores[name] / each[name] / rate / unit for name in each}
+
+
+def cheapest(tries: Sequence[Costs]) -> Costs:
+    """Return the least of each cost."""
+    return {name: {who: min(one[name][who] for one in tries) for who in tries[0][name]} for name in tries[0]}
+
+
+def grown(found: Costs, kept: Costs) -> list[str]:
+    """Return the names of the loads of which a cost has grown beyond what is allowed."""
+    return [name for name, costs in found.items() if any(costs[who] > ALLOWED * kept[name][who] for who in costs)]
+
+
+def table(found: Costs, kept: Costs) -> str:
+    """Return the figures as aligned text."""
+    lines = [["Cost of an entry", "", "now", "kept", "ratio"]]
+    for workload in WORKLOADS:
+        for who, now in found[workload.name].items():
+            before = kept[workload.name][who]
+            lines.append([workload.title, who, f"{now:.3f}", f"{before:.3f}", f"{now / before:.2f}"])
+    return align(lines, left=2)
+
+
+async def compared(directory: Path, kept: Costs) -> Costs:
+    """Measure on one fresh farm until no cost has grown, at most `TRIES` times; return the least of each cost."""
+    tries: list[Costs] = []
+    async with FARM.cluster(directory) as cluster:
+        while len(tries) < TRIES and (not tries or grown(cheapest(tries), kept)):
+            tries.append(await _all(cluster))
+    return cheapest(tries)
+
+
+async def recorded(directory: Path) -> Costs:
+    """Return the median of each cost in five measurements on one fresh farm."""
+    async with FARM.cluster(directory) as cluster:
+        tries = [await _all(cluster) for _ in range(RECORDED)]
+    return {
+        name: {who: statistics.median(one[name][who] for one in tries) for who in tries[0][name]} for name in tries[0]
+    }
+
+
+async def _all(cluster: Cluster) -> Costs:
+    return {workload.name: await _one(cluster, workload) for workload in WORKLOADS}
+
+
+async def _one(cluster: Cluster, workload: Workload) -> dict[str, float]:
+    writers = workload.writers or FARM.bulk_writers
+    before = calibrate()
+    sample = await load.run(cluster, workload.batch, writers, warmup=WARMUP, seconds=SECONDS)
+    if not sample.entries or sample.leader_moved:
+        raise BenchError(f"The leader changed under the load of {workload.title}. Is the machine overloaded?")
+    return costs(sample, statistics.mean((before, calibrate())))
+
+
+async def profiled(directory: Path, workload: Workload) -> str:
+    """Return the functions in which the leader spends its time under a load, as aligned text."""
+    if profile.py_spy() is None:
+        return "No profile: py-spy is not installed. Run: .venv/bin/pip install py-spy"
+    output = directory / "profile.txt"
+    async with FARM.cluster(directory / "farm") as cluster, asyncio.TaskGroup() as group:
+        leader = await cluster.leader()
+        writers = workload.writers or FARM.bulk_writers
+        group.create_task(load.run(cluster, workload.batch, writers, warmup=WARMUP, seconds=2 * SECONDS))
+        await asyncio.sleep(WARMUP)
+        await profile.sample(leader.pid, SECONDS, output)
+    rows, _ = profile.read_folded(output)
+    lines = [["own", "with callees", "function"]]
+    lines += [[f"{row.own:.1%}", f"{row.total:.1%}", row.function] for row in rows[: profile.TOP]]
+    return f"The leader under {workload.title}:\n{align([line[::-1] for line in lines], left=1)}"
+
+
+def _in_loop(work: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(work)
+
+
+def main(line: Sequence[str] | None = None) -> int:
+    """Run the guard; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m integration.bench.guard", description="Fail when an entry costs a quarter more than it did."
+    )
+    parser.add_argument("--record", action="store_true", help=f"keep the present costs in {KEPT.name}: at a release")
+    options = parser.parse_args(line)
+    BUILD.mkdir(exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix="guard-", dir=BUILD) as directory:
+            return _record(Path(directory)) if options.record else _compare(Path(directory))
+    except (BenchError, ProcessEndedError) as error:
+        print(f"guard: {error}", file=sys.stderr)
+        return 1
+
+
+def _record(directory: Path) -> int:
+    found = _in_loop(recorded(directory / "farm"))
+    rounded = {name: {who: round(cost, 4) for who, cost in costs.items()} for name, costs in found.items()}
+    KEPT.write_text(json.dumps(rounded, indent=2) + "\n")
+    print(f"{table(found, rounded)}\nKept in {KEPT}.")
+    return 0
+
+
+def _compare(directory: Path) -> int:
+    kept: Costs = json.loads(KEPT.read_text())
+    found = _in_loop(compared(directory / "farm", kept))
+    print(table(found, kept))
+    worse = grown(found, kept)
+    for workload in WORKLOADS:
+        if workload.name in worse:
+            place = directory / workload.name
+            place.mkdir()
+            print(f"\n{_in_loop(profiled(place, workload))}")
+    if worse:
+        print(
+            f"\nAn entry costs more than {ALLOWED} times what it did, under: {', '.join(worse)}. Find what the last "
+            "changes added; or, when the cost is wanted: python -m integration.bench.guard --record"
+        )
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

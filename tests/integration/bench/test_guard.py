@@ -1,0 +1,43 @@
+"""The arithmetic of the speed's guard, and its texts."""
+
+import pytest
+
+from integration.bench import guard
+from integration.bench.workloads import Sample
+
+CORES = {"client": 0.5, "leader": 0.8, "followers": 0.6, "children": 0.3, "others": 0.1}
+
+
+def costs(leader: float, follower: float = 1.0) -> guard.Costs:
+    return {name: {"leader": leader, "follower": follower} for name in ("sequential", "concurrent", "bulk")}
+
+
+def test_the_cost_of_an_entry_is_processor_time_in_passes() -> None:
+    sample = Sample(seconds=2.0, entries=2000, latencies=[0.001], cpu=CORES)
+    # 1,000 entries/s: the leader needs 800 us an entry, each follower 300, each history 100. A pass takes 100 us.
+    found = guard.costs(sample, unit=100e-6)
+    assert found == pytest.approx({"leader": 8.0, "follower": 3.0, "history": 1.0})
+
+
+def test_a_cost_fails_from_a_quarter_more_on() -> None:
+    kept = costs(4.0)
+    assert guard.grown(costs(5.0), kept) == []
+    assert guard.grown(costs(5.01), kept) == ["sequential", "concurrent", "bulk"]
+    assert guard.grown(kept | {"bulk": {"leader": 4.0, "follower": 1.26}}, kept) == ["bulk"]
+
+
+def test_of_several_tries_the_least_of_each_cost_counts() -> None:
+    assert guard.cheapest([costs(5.0, 1.0), costs(4.0, 2.0)]) == costs(4.0, 1.0)
+
+
+def test_the_calibration_measures_processor_time() -> None:
+    assert guard.calibrate() > 0
+
+
+def test_the_table_shows_each_ratio() -> None:
+    found = {name: {"leader": 5.0} for name in ("sequential", "concurrent", "bulk")}
+    kept = {name: {"leader": 4.0} for name in found}
+    text = guard.table(found, kept)
+    assert ["1", "sequential", "writer", "leader", "5.000", "4.000", "1.25"] in [
+        line.split() for line in text.splitlines()
+    ]
