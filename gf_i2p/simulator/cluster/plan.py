@@ -134,6 +134,7 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
     # Drawn apart: what the other draws give to a seed stays.
     apart = Random(f"records {seed}")  # noqa: S311
     unlike = apart.random() < 0.3
+    silence = apart.choice((0.3, 0.6, 0.9)) if unlike else 0.0
     skewed = rng.random() < 0.5
     return RunPlan(
         seed=seed,
@@ -160,7 +161,7 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
         rates=tuple(rng.uniform(0.75, 1.35) if skewed else 1.0 for _ in range(nodes + spares)),
         errors_ms=tuple(int(rng.gauss(0, 3_000)) for _ in range(nodes + spares)),
         report=unit * rng.uniform(0.7, 2.0) * nodes,
-        silent=frozenset(i for i in range(1, nodes + spares + 1) if unlike and apart.random() < 0.6),
+        silent=frozenset(i for i in range(1, nodes + spares + 1) if apart.random() < silence),
         reset=unit * apart.choice((0.0, 1.0, 5.0)) if unlike else 0.0,
         think=unit * rng.choice((0.02, 0.1, 0.3)),
         clients=rng.choice((1, 3, 4)),
