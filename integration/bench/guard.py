@@ -39,7 +39,7 @@ WARMUP: Final = 0.5
 FOLLOWERS: Final = 2
 NODES: Final = 3
 RECORDED: Final = 5
-_PASSES: Final = 400
+_PASSES: Final = 10_000
 
 T = TypeVar("T")
 Costs = dict[str, dict[str, float]]
