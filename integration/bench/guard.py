@@ -30,8 +30,8 @@ from integration.harness.processes import ProcessEndedError
 
 BUILD: Final = Path(__file__).parents[2] / "build"
 KEPT: Final = Path(__file__).with_name("guard.json")
-ALLOWED: Final = 1.25
-"""A cost that is this many times the kept cost fails."""
+ALLOWED: Final = {"leader": 1.25, "follower": 1.25, "history": 2.0}
+"""A cost that is more than so many times the kept cost fails. The history works in bursts, so its cost varies."""
 TRIES: Final = 3
 """A machine that does other work makes an entry dearer now and then, and never cheaper: the cheapest try counts."""
 SECONDS: Final = 2.0
@@ -62,6 +62,16 @@ def calibrate() -> float:
     return (time.process_time() - began) / _PASSES
 
 
+def json_values() -> list[bytes]:
+    """Return 1,024 JSON objects of 1 KiB: as all that a farm posts, each node parses such a value once."""
+    values = []
+    for number in range(1024):
+        fields = {f"field{place}": (number * 2654435761 + place) % 2**32 for place in range(40)}
+        text = json.dumps({"number": number, "fields": fields, "padding": ""}, separators=(",", ":"))
+        values.append(f"{text[:-2]}{'x' * (VALUE_BYTES - len(text))}{text[-2:]}".encode())
+    return values
+
+
 def costs(sample: Sample, unit: float) -> dict[str, float]:
     """Return the cost of an entry by process. `unit`: seconds of a pass. The sample is of a farm of three nodes."""
     each = {"leader": 1, "follower": FOLLOWERS, "history": NODES}
@@ -77,7 +87,7 @@ def cheapest(tries: Sequence[Costs]) -> Costs:
 
 def grown(found: Costs, kept: Costs) -> list[str]:
     """Return the names of the loads of which a cost has grown beyond what is allowed."""
-    return [name for name, costs in found.items() if any(costs[who] > ALLOWED * kept[name][who] for who in costs)]
+    return [name for name, costs in found.items() if any(costs[who] > ALLOWED[who] * kept[name][who] for who in costs)]
 
 
 def table(found: Costs, kept: Costs) -> str:
@@ -91,31 +101,35 @@ def table(found: Costs, kept: Costs) -> str:
 
 
 async def compared(directory: Path, kept: Costs) -> Costs:
-    """Measure on one fresh farm until no cost has grown, at most `TRIES` times; return the least of each cost."""
+    """Measure until no cost has grown, at most `TRIES` times; return the least of each cost."""
     tries: list[Costs] = []
-    async with FARM.cluster(directory) as cluster:
-        while len(tries) < TRIES and (not tries or grown(cheapest(tries), kept)):
-            tries.append(await _all(cluster))
+    while len(tries) < TRIES and (not tries or grown(cheapest(tries), kept)):
+        tries.append(await _all(directory / str(len(tries))))
     return cheapest(tries)
 
 
 async def recorded(directory: Path) -> Costs:
-    """Return the median of each cost in five measurements on one fresh farm."""
-    async with FARM.cluster(directory) as cluster:
-        tries = [await _all(cluster) for _ in range(RECORDED)]
+    """Return the median of each cost in five measurements."""
+    tries = [await _all(directory / str(number)) for number in range(RECORDED)]
     return {
         name: {who: statistics.median(one[name][who] for one in tries) for who in tries[0][name]} for name in tries[0]
     }
 
 
-async def _all(cluster: Cluster) -> Costs:
-    return {workload.name: await _one(cluster, workload) for workload in WORKLOADS}
+async def _all(directory: Path) -> Costs:
+    """Measure on a fresh farm: on another one, the history would still write what the last load left."""
+    async with FARM.cluster(directory) as cluster:
+        return {workload.name: await _one(cluster, workload) for workload in WORKLOADS}
+
+
+async def _load(cluster: Cluster, workload: Workload, seconds: float) -> Sample:
+    writers = workload.writers or FARM.bulk_writers
+    return await load.run(cluster, workload.batch, writers, warmup=WARMUP, seconds=seconds, values=json_values())
 
 
 async def _one(cluster: Cluster, workload: Workload) -> dict[str, float]:
-    writers = workload.writers or FARM.bulk_writers
     before = calibrate()
-    sample = await load.run(cluster, workload.batch, writers, warmup=WARMUP, seconds=SECONDS)
+    sample = await _load(cluster, workload, SECONDS)
     if not sample.entries or sample.leader_moved:
         raise BenchError(f"The leader changed under the load of {workload.title}. Is the machine overloaded?")
     return costs(sample, statistics.mean((before, calibrate())))
@@ -128,8 +142,7 @@ async def profiled(directory: Path, workload: Workload) -> str:
     output = directory / "profile.txt"
     async with FARM.cluster(directory / "farm") as cluster, asyncio.TaskGroup() as group:
         leader = await cluster.leader()
-        writers = workload.writers or FARM.bulk_writers
-        group.create_task(load.run(cluster, workload.batch, writers, warmup=WARMUP, seconds=2 * SECONDS))
+        group.create_task(_load(cluster, workload, 2 * SECONDS))
         await asyncio.sleep(WARMUP)
         await profile.sample(leader.pid, SECONDS, output)
     rows, _ = profile.read_folded(output)
@@ -160,7 +173,7 @@ def main(line: Sequence[str] | None = None) -> int:
 
 
 def _record(directory: Path) -> int:
-    found = _in_loop(recorded(directory / "farm"))
+    found = _in_loop(recorded(directory))
     rounded = {name: {who: round(cost, 4) for who, cost in costs.items()} for name, costs in found.items()}
     KEPT.write_text(json.dumps(rounded, indent=2) + "\n")
     print(f"{table(found, rounded)}\nKept in {KEPT}.")
@@ -169,7 +182,7 @@ def _record(directory: Path) -> int:
 
 def _compare(directory: Path) -> int:
     kept: Costs = json.loads(KEPT.read_text())
-    found = _in_loop(compared(directory / "farm", kept))
+    found = _in_loop(compared(directory, kept))
     print(table(found, kept))
     worse = grown(found, kept)
     for workload in WORKLOADS:
@@ -179,8 +192,8 @@ def _compare(directory: Path) -> int:
             print(f"\n{_in_loop(profiled(place, workload))}")
     if worse:
         print(
-            f"\nAn entry costs more than {ALLOWED} times what it did, under: {', '.join(worse)}. Find what the last "
-            "changes added; or, when the cost is wanted: python -m integration.bench.guard --record"
+            f"\nAn entry costs a quarter more than it did, or its history twice as much, under: {', '.join(worse)}. Find "
+            "what the last changes added; or, when the cost is wanted: python -m integration.bench.guard --record"
         )
     return 1 if worse else 0
 

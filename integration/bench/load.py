@@ -37,8 +37,19 @@ class _Window:
             start = time.perf_counter()
 
 
-async def run(cluster: Cluster, batch: int, writers: int, *, warmup: float, seconds: float) -> Sample:
-    """Load the leader of a cluster for `warmup` + `seconds` seconds; the warm-up is not counted."""
+async def run(
+    cluster: Cluster,
+    batch: int,
+    writers: int,
+    *,
+    warmup: float,
+    seconds: float,
+    values: Sequence[bytes] | None = None,
+) -> Sample:
+    """Load the leader of a cluster for `warmup` + `seconds` seconds; the warm-up is not counted.
+
+    `values`: more than `batch` values, which the writers send in turns; by default random bytes.
+    """
     leader = await cluster.leader()
     if isinstance(cluster, OwnLoad):
         begin = time.perf_counter() + warmup
@@ -47,17 +58,24 @@ async def run(cluster: Cluster, batch: int, writers: int, *, warmup: float, seco
             cpu = group.create_task(_cpu(cluster, leader.pid, begin, seconds))
         sample = replace(load.result(), cpu=cpu.result())
     else:
-        sample = await _load(cluster, leader, batch, writers, warmup=warmup, seconds=seconds)
+        # Random bytes, so that no program gains by compressing; many, so that no value is always in a cache.
+        values = values or [os.urandom(VALUE_BYTES) for _ in range(1024)]
+        sample = await _load(cluster, leader, batch, writers, values, warmup=warmup, seconds=seconds)
     moved = (await cluster.leader()).name != leader.name
     return replace(sample, leader_moved=moved)
 
 
 async def _load(
-    cluster: Cluster, leader: ClusterProcess, batch: int, writers: int, *, warmup: float, seconds: float
+    cluster: Cluster,
+    leader: ClusterProcess,
+    batch: int,
+    writers: int,
+    values: Sequence[bytes],
+    *,
+    warmup: float,
+    seconds: float,
 ) -> Sample:
     """Load the leader by writers of this process."""
-    # Random bytes, so that no program gains by compressing; many, so that no value is always in a cache.
-    values = [os.urandom(VALUE_BYTES) for _ in range(1024)]
     async with AsyncExitStack() as stack:
         clients: list[SystemClient] = []
         for _ in range(writers):
@@ -72,7 +90,7 @@ async def _load(
         try:
             async with asyncio.timeout(warmup + seconds + PATIENCE), asyncio.TaskGroup() as group:
                 for number, client in enumerate(clients):
-                    group.create_task(window.write(client, values, batch, number * 7 % 512))
+                    group.create_task(window.write(client, values, batch, number * 7 % (len(values) // 2)))
                 cpu = group.create_task(_cpu(cluster, leader.pid, begin, seconds))
         except TimeoutError:
             raise BenchError(

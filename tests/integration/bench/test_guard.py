@@ -1,9 +1,11 @@
 """The arithmetic of the speed's guard, and its texts."""
 
+import json
+
 import pytest
 
 from integration.bench import guard
-from integration.bench.workloads import Sample
+from integration.bench.workloads import VALUE_BYTES, Sample
 
 CORES = {"client": 0.5, "leader": 0.8, "followers": 0.6, "children": 0.3, "others": 0.1}
 
@@ -24,10 +26,19 @@ def test_a_cost_fails_from_a_quarter_more_on() -> None:
     assert guard.grown(costs(5.0), kept) == []
     assert guard.grown(costs(5.01), kept) == ["sequential", "concurrent", "bulk"]
     assert guard.grown(kept | {"bulk": {"leader": 4.0, "follower": 1.26}}, kept) == ["bulk"]
+    history = {"bulk": {"history": 1.0}}
+    assert guard.grown({"bulk": {"history": 2.0}}, history) == []
+    assert guard.grown({"bulk": {"history": 2.1}}, history) == ["bulk"]
 
 
 def test_of_several_tries_the_least_of_each_cost_counts() -> None:
     assert guard.cheapest([costs(5.0, 1.0), costs(4.0, 2.0)]) == costs(4.0, 1.0)
+
+
+def test_the_values_are_json_of_one_size() -> None:
+    values = guard.json_values()
+    assert {len(value) for value in values} == {VALUE_BYTES}
+    assert len({json.loads(value)["number"] for value in values}) == len(values)
 
 
 def test_the_calibration_measures_processor_time() -> None:
