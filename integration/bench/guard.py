@@ -192,7 +192,7 @@ def _compare(directory: Path) -> int:
             print(f"\n{_in_loop(profiled(place, workload))}")
     if worse:
         print(
-            f"\nAn entry costs a quarter more than it did, or its history twice as much, under: {', '.join(worse)}. Find "
+            f"\nAn entry costs a quarter more than it did, or its history twice as much: {', '.join(worse)}. Find "
             "what the last changes added; or, when the cost is wanted: python -m integration.bench.guard --record"
         )
     return 1 if worse else 0
