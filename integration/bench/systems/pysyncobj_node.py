@@ -10,7 +10,6 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,8 +20,10 @@ from integration.bench.workloads import PATIENCE, VALUE_BYTES
 WHEEL_SECONDS: Final = 0.001
 """How long a turn of PySyncObj's wheel waits for messages, and how often the leader sends what it has gathered."""
 
-Post = Callable[[Callable[[int], None]], None]
-"""Store values; give the position to the callback when they are stored."""
+BATCH_BYTES: Final = 1 << 16
+"""Bytes of one message: PySyncObj's own default, at which 64 writers store the most."""
+BULK_BYTES: Final = 1 << 17
+"""Room for 100 values: an entry in several messages ended a node by an error in PySyncObj's own pickle."""
 
 
 class Store(SyncObj):  # type: ignore[misc]
@@ -54,7 +55,7 @@ class Node:
             fullDumpFile=str(directory / f"{name}.dump"),
             appendEntriesPeriod=WHEEL_SECONDS,
             appendEntriesUseBatch=False,
-            appendEntriesBatchSizeBytes=1 << 20,  # an entry in several parts ended a node by an error in its pickle
+            appendEntriesBatchSizeBytes=BATCH_BYTES,
         )
         self._store = Store(own, others, self._settings)
         path = directory / f"{name}.sock"
@@ -102,6 +103,7 @@ class Node:
         self._store.doTick(WHEEL_SECONDS)
 
     def _put(self, count: int, seconds: float) -> int | None:
+        self._settings.appendEntriesBatchSizeBytes = BATCH_BYTES if count == 1 else BULK_BYTES
         done: list[int | None] = []
         values = [os.urandom(VALUE_BYTES) for _ in range(count)]
         self._store.put(values, callback=lambda position, error: done.append(None if error else position))
@@ -114,6 +116,7 @@ class Node:
         """Run writers that each store, wait for the answer and store again; return the latencies in seconds."""
         # Gathered entries cost a writer who is alone a turn of the wheel, and 64 writers a fifth of sending each.
         self._settings.appendEntriesUseBatch = writers > 1 and batch == 1
+        self._settings.appendEntriesBatchSizeBytes = BATCH_BYTES if batch == 1 else BULK_BYTES
         values = [os.urandom(VALUE_BYTES) for _ in range(1024)]
         begin = time.perf_counter() + warmup
         end = begin + seconds

@@ -45,8 +45,8 @@ def check() -> None:
 
 
 def version() -> str:
-    """Return the version by the name of the file that Debian's link points to."""
-    return JAR.resolve().stem.replace("zookeeper-", "ZooKeeper ")
+    """Return the version, by the name of the file beside Debian's link."""
+    return next(JAR.parent.glob("zookeeper-[0-9]*.jar")).stem.replace("zookeeper-", "ZooKeeper ")
 
 
 class Connection(asyncio.Protocol):
