@@ -207,6 +207,7 @@ def report_table(report: Document) -> str:
         _measures(report["measures"]),
         _goals(report["goals"]),
         _limits(report["limits"]),
+        _failures(report.get("failures", [])),
         _repeats(rows),
         _processors(rows),
     ]
@@ -312,6 +313,10 @@ def _limits(limits: Mapping[str, float]) -> str:
     return align(
         [["Limits of the machine, and our parts alone", ""], *([k, figure_text(v)] for k, v in limits.items())], 1
     )
+
+
+def _failures(failures: Sequence[str]) -> str:
+    return "\n".join(["Repeats that failed:", *failures]) if failures else ""
 
 
 def _repeats(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -63,6 +63,7 @@ class Suite:
         self._settings = settings
         self._results: dict[tuple[str, str], Result] = {}
         self._observed: dict[tuple[str, str], Observations] = {}
+        self._failures: list[str] = []
         self._started = time.monotonic()
         self._done = 0
         profiles = int(settings.profile is not None)
@@ -88,7 +89,7 @@ class Suite:
         found = self._limits() if settings.limits else {}
         for _ in range(settings.repeats):
             for system in settings.systems:
-                self._in_loop(system, self._measure(system))
+                self._repeat(system)
         report = document(
             sorted(self._results.values(), key=lambda result: settings.workloads.index(result.workload)),
             machine,
@@ -101,6 +102,7 @@ class Suite:
             sorted(self._observed.values(), key=lambda each: settings.measures.index(each.measure)),
             found,
         )
+        report["failures"] = self._failures
         if settings.profile is not None:
             farm = next(system for system in settings.systems if system.name == "farm")
             try:
@@ -108,6 +110,14 @@ class Suite:
             except BenchError as error:  # the figures are worth showing without a profile
                 say(f"No profile: {error}")
         return report
+
+    def _repeat(self, system: System) -> None:
+        """Run one repeat. A failure of a system costs this repeat the rest of its figures, and is told at the end."""
+        try:
+            self._in_loop(system, self._measure(system))
+        except BenchError as error:
+            self._failures.append(f"{system.title}: {error}")
+            say(f"FAILED, and goes on without: {self._failures[-1]}")
 
     def _limits(self) -> dict[str, float]:
         with scratch(self._settings.directory) as directory, asyncio.Runner(loop_factory=loop_factory()) as runner:

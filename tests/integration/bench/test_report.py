@@ -163,6 +163,13 @@ def test_one_system_alone_has_neither_ratio_nor_goal() -> None:
     assert "Each repeat" not in text
 
 
+def test_a_repeat_that_failed_is_told() -> None:
+    report = full_report()
+    assert "failed" not in report_table(report)
+    report["failures"] = ["ZooKeeper: a request was not answered"]
+    assert "Repeats that failed:\nZooKeeper: a request was not answered" in report_table(report)
+
+
 def test_columns_are_aligned() -> None:
     text = align([["name", "a", "bbb"], ["x", "1,000", "2"]], left=1)
     assert text == "name      a  bbb\nx     1,000    2"
