@@ -15,7 +15,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -23,15 +22,11 @@ from types import ModuleType
 from typing import Any
 
 from integration.bench.systems import etcd_messages
+from integration.bench.systems.node_cluster import NODES, REQUEST_SECONDS, TRY_SECONDS, NodeCluster
 from integration.bench.systems.system import BenchError, Cluster, ClusterProcess, System, SystemClient
 from integration.harness.processes import Processes, free_ports
 
-NODES = 3
 INSTALL = "apt-get install -y etcd-server"
-START_SECONDS = 20.0
-REQUEST_SECONDS = 10.0
-TRY_SECONDS = 0.2
-"""A put that went to a dead leader is never answered, and the member that forwarded the put does not say so."""
 CHANNEL_OPTIONS = [
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -116,26 +111,24 @@ class LoneEtcdClient(EtcdClient):
         self._channel.close()
 
 
-class EtcdCluster:
+class EtcdCluster(NodeCluster):
     """Three running etcd nodes."""
 
     def __init__(self, processes: Processes, directory: Path) -> None:
-        self._processes = processes
-        self.directory = directory
-        self._names = [f"etcd-{number}" for number in range(1, NODES + 1)]
+        super().__init__("etcd", processes, directory)
         ports = free_ports(2 * NODES)
-        self._ports = dict(zip(self._names, ports[:NODES], strict=True))
-        self._peers = dict(zip(self._names, ports[NODES:], strict=True))
-        self._running = {name: self._start(name) for name in self._names}
+        self._ports = dict(zip(self.names, ports[:NODES], strict=True))
+        self._peers = dict(zip(self.names, ports[NODES:], strict=True))
         grpc = _grpc()
         self._channels: dict[str, Any] = {
             name: grpc.insecure_channel(f"127.0.0.1:{port}", options=CHANNEL_OPTIONS)
             for name, port in self._ports.items()
         }
         self._writers = 0
+        self.start_all()
 
-    def _start(self, name: str) -> ClusterProcess:
-        """Start a node. All settings that bear on durability are etcd's defaults."""
+    def command(self, name: str) -> Sequence[str]:
+        """See `NodeCluster`. All settings that bear on durability are etcd's defaults."""
         client, peer = (f"http://127.0.0.1:{ports[name]}" for ports in (self._ports, self._peers))
         arguments = {
             "name": name,
@@ -151,14 +144,11 @@ class EtcdCluster:
             "log-level": "error",
             "quota-backend-bytes": str(8 << 30),  # a long run must not reach the default of 2 GiB
         }
-        command = ["etcd", *(f"--{key}={value}" for key, value in arguments.items())]
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("ETCD")}
-        return ClusterProcess(name, self._processes.start(name, command, self.directory / f"{name}.log", environment))
+        return ["etcd", *(f"--{key}={value}" for key, value in arguments.items())]
 
-    @property
-    def nodes(self) -> Sequence[ClusterProcess]:
-        """See `integration.bench.systems.system.Cluster`."""
-        return [self._running[name] for name in self._names if name in self._running]
+    def environment(self) -> dict[str, str]:
+        """Return this process's environment without settings for etcd."""
+        return {key: value for key, value in os.environ.items() if not key.startswith("ETCD")}
 
     def address(self, node: ClusterProcess) -> str:
         """Return "host:port" of a node for clients."""
@@ -172,17 +162,10 @@ class EtcdCluster:
         except importlib.import_module("grpc").RpcError:
             return None
 
-    async def leader(self) -> ClusterProcess:
-        """Ask the nodes in turn until one says that it leads."""
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            self._processes.check()
-            for node in self.nodes:
-                answer = await self._status(node)
-                if answer is not None and etcd_messages.leads(answer):
-                    return node
-            await asyncio.sleep(0.05)
-        raise BenchError(f"etcd has had no leader for {START_SECONDS:.0f} s. Is the machine overloaded?")
+    async def leads(self, node: ClusterProcess) -> bool:
+        """See `NodeCluster`."""
+        answer = await self._status(node)
+        return answer is not None and etcd_messages.leads(answer)
 
     async def connect(self, leader: ClusterProcess) -> SystemClient:
         """Return a writer with keys of its own on the shared channel to the leader."""
@@ -204,16 +187,6 @@ class EtcdCluster:
         client = EtcdClient(self._channels[follower.name], self._writers, TRY_SECONDS)
         await self._status(follower)
         return client
-
-    def kill(self, node: ClusterProcess) -> None:
-        """See `integration.bench.systems.system.Killable`."""
-        self._processes.kill(node.pid)
-        del self._running[node.name]
-
-    def restart(self, node: ClusterProcess) -> ClusterProcess:
-        """See `integration.bench.systems.system.Killable`."""
-        process = self._running[node.name] = self._start(node.name)
-        return process
 
     async def position(self, node: ClusterProcess) -> int | None:
         """See `integration.bench.systems.system.Killable`."""

@@ -10,23 +10,18 @@ import importlib.metadata
 import json
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from integration.bench.systems.node_cluster import NODES, REQUEST_SECONDS, TRY_SECONDS, NodeCluster
 from integration.bench.systems.system import BenchError, Cluster, ClusterProcess, System, SystemClient
 from integration.bench.workloads import PATIENCE, Sample
 from integration.harness.processes import Processes, free_ports
 
-NODES: Final = 3
 MODULE: Final = "integration.bench.systems.pysyncobj_node"
-START_SECONDS: Final = 20.0
 STATUS_SECONDS: Final = 1.0
-TRY_SECONDS: Final = 0.2
-"""A command that a node forwarded to a dead leader is never answered."""
-REQUEST_SECONDS: Final = 10.0
 _LINE_BYTES: Final = 1 << 26
 
 
@@ -77,28 +72,21 @@ class NodeSocket:
         self._writer.close()
 
 
-class PySyncObjCluster:
+class PySyncObjCluster(NodeCluster):
     """Three running nodes."""
 
     def __init__(self, processes: Processes, directory: Path) -> None:
-        self._processes = processes
-        self._directory = directory
+        super().__init__("pysyncobj", processes, directory)
         self._ports = free_ports(NODES)
-        self._names = [f"pysyncobj-{number}" for number in range(1, NODES + 1)]
-        self._running = {name: self._start(name) for name in self._names}
+        self.start_all()
 
-    def _start(self, name: str) -> ClusterProcess:
-        number = str(self._names.index(name) + 1)
-        command = [sys.executable, "-m", MODULE, number, str(self._directory), *map(str, self._ports)]
-        return ClusterProcess(name, self._processes.start(name, command, self._directory / f"{name}.log"))
-
-    @property
-    def nodes(self) -> Sequence[ClusterProcess]:
-        """See `integration.bench.systems.system.Cluster`."""
-        return [self._running[name] for name in self._names if name in self._running]
+    def command(self, name: str) -> Sequence[str]:
+        """See `NodeCluster`."""
+        number = str(self.names.index(name) + 1)
+        return [sys.executable, "-m", MODULE, number, str(self.directory), *map(str, self._ports)]
 
     def _socket(self, node: ClusterProcess) -> Path:
-        return self._directory / f"{node.name}.sock"
+        return self.directory / f"{node.name}.sock"
 
     async def _status(self, node: ClusterProcess) -> dict[str, Any] | None:
         with suppress(OSError, TimeoutError):
@@ -110,17 +98,10 @@ class PySyncObjCluster:
                     await client.close()
         return None
 
-    async def leader(self) -> ClusterProcess:
-        """Ask the nodes in turn until one says that it leads."""
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            self._processes.check()
-            for node in self.nodes:
-                status = await self._status(node)
-                if status is not None and status["leader"]:
-                    return node
-            await asyncio.sleep(0.05)
-        raise BenchError(f"PySyncObj has had no leader for {START_SECONDS:.0f} s. Is the machine overloaded?")
+    async def leads(self, node: ClusterProcess) -> bool:
+        """See `NodeCluster`."""
+        status = await self._status(node)
+        return status is not None and bool(status["leader"])
 
     async def connect(self, leader: ClusterProcess) -> SystemClient:
         """Return a client that lets the leader's inner client store values."""
@@ -139,21 +120,11 @@ class PySyncObjCluster:
             async with asyncio.timeout(warmup + seconds + PATIENCE):
                 latencies = (await client.ask(order))["latencies"]
         except (TimeoutError, ConnectionError) as error:
-            self._processes.check()
+            self.processes.check()
             raise BenchError("PySyncObj did not end its load.") from error
         finally:
             await client.close()
         return Sample(seconds, len(latencies) * batch, latencies)
-
-    def kill(self, node: ClusterProcess) -> None:
-        """See `integration.bench.systems.system.Killable`."""
-        self._processes.kill(node.pid)
-        del self._running[node.name]
-
-    def restart(self, node: ClusterProcess) -> ClusterProcess:
-        """See `integration.bench.systems.system.Killable`."""
-        process = self._running[node.name] = self._start(node.name)
-        return process
 
     async def position(self, node: ClusterProcess) -> int | None:
         """See `integration.bench.systems.system.Killable`."""

@@ -9,7 +9,6 @@ import asyncio
 import os
 import shutil
 import signal
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -17,15 +16,13 @@ from pathlib import Path
 from typing import Final, cast
 
 from integration.bench.systems import zookeeper_messages as messages
+from integration.bench.systems.node_cluster import NODES, REQUEST_SECONDS, NodeCluster
 from integration.bench.systems.system import BenchError, Cluster, ClusterProcess, System, SystemClient
 from integration.harness.processes import Processes, free_ports
 
-NODES: Final = 3
 LOOPBACK: Final = "127.0.0.1"
 JAR: Final = Path("/usr/share/java/zookeeper.jar")
 MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-START_SECONDS: Final = 40.0
-REQUEST_SECONDS: Final = 10.0
 SETTINGS: Final = """\
 tickTime=2000
 initLimit=10
@@ -155,34 +152,27 @@ class ZooKeeperClient:
         self._connection.close()
 
 
-class ZooKeeperCluster:
+class ZooKeeperCluster(NodeCluster):
     """Three running ZooKeeper servers."""
 
     def __init__(self, processes: Processes, directory: Path) -> None:
-        self._processes = processes
-        self._directory = directory
-        self._names = [f"zookeeper-{number}" for number in range(1, NODES + 1)]
+        super().__init__("zookeeper", processes, directory)
         ports = free_ports(3 * NODES)
-        self._ports = dict(zip(self._names, ports[:NODES], strict=True))
+        self._ports = dict(zip(self.names, ports[:NODES], strict=True))
         members = zip(range(1, NODES + 1), ports[NODES : 2 * NODES], ports[2 * NODES :], strict=True)
         self._members = "".join(f"server.{number}={LOOPBACK}:{peer}:{vote}\n" for number, peer, vote in members)
-        self._running = {name: self._start(number, name) for number, name in enumerate(self._names, 1)}
         self._writers = 0
+        self.start_all()
 
-    def _start(self, number: int, name: str) -> ClusterProcess:
-        home = self._directory / name
+    def command(self, name: str) -> Sequence[str]:
+        """Write a server's files; return the command that starts the server."""
+        home = self.directory / name
         data = home / "data"
         data.mkdir(parents=True, exist_ok=True)
-        (data / "myid").write_text(str(number))
+        (data / "myid").write_text(str(self.names.index(name) + 1))
         own = f"dataDir={data}\nclientPort={self._ports[name]}\nclientPortAddress={LOOPBACK}\n"
         (home / "zoo.cfg").write_text(SETTINGS + own + self._members)
-        command = ["java", "-cp", str(JAR), MAIN, str(home / "zoo.cfg")]
-        return ClusterProcess(name, self._processes.start(name, command, self._directory / f"{name}.log"))
-
-    @property
-    def nodes(self) -> Sequence[ClusterProcess]:
-        """See `integration.bench.systems.system.Cluster`."""
-        return [self._running[name] for name in self._names if name in self._running]
+        return ["java", "-cp", str(JAR), MAIN, str(home / "zoo.cfg")]
 
     async def _status(self, node: ClusterProcess) -> str:
         """Return a server's answer to `srvr`, empty without an answer."""
@@ -196,16 +186,9 @@ class ZooKeeperCluster:
                     writer.close()
         return ""
 
-    async def leader(self) -> ClusterProcess:
-        """Ask the servers in turn until one says that it leads."""
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            self._processes.check()
-            for node in self.nodes:
-                if messages.leads(await self._status(node)):
-                    return node
-            await asyncio.sleep(0.05)
-        raise BenchError(f"ZooKeeper has had no leader for {START_SECONDS:.0f} s. Is the machine overloaded?")
+    async def leads(self, node: ClusterProcess) -> bool:
+        """See `NodeCluster`."""
+        return messages.leads(await self._status(node))
 
     async def connect(self, leader: ClusterProcess) -> SystemClient:
         """Return a writer with a session and znodes of its own."""
@@ -218,16 +201,6 @@ class ZooKeeperCluster:
         self._writers += 1
         ports = [self._ports[node.name] for node in self.nodes if node != leader]
         return ZooKeeperClient(await dial(ports[0]), ports, self._writers)
-
-    def kill(self, node: ClusterProcess) -> None:
-        """See `integration.bench.systems.system.Killable`."""
-        self._processes.kill(node.pid)
-        del self._running[node.name]
-
-    def restart(self, node: ClusterProcess) -> ClusterProcess:
-        """See `integration.bench.systems.system.Killable`."""
-        process = self._running[node.name] = self._start(self._names.index(node.name) + 1, node.name)
-        return process
 
     async def position(self, node: ClusterProcess) -> int | None:
         """See `integration.bench.systems.system.Killable`."""
