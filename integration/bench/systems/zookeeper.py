@@ -23,6 +23,9 @@ from integration.harness.processes import Processes, free_ports
 LOOPBACK: Final = "127.0.0.1"
 JAR: Final = Path("/usr/share/java/zookeeper.jar")
 MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+PING_SECONDS: Final = 1.0
+"""All clients of ZooKeeper ping. The leader of ZooKeeper 3.8.0 now and then leaves the request of a lone client until
+the next message comes, although the followers have the transaction: seen four times in ten runs of 5 s."""
 SETTINGS: Final = """\
 tickTime=2000
 initLimit=10
@@ -73,11 +76,23 @@ class Connection(asyncio.Protocol):
             end = begin + 4 + messages.LENGTH.unpack_from(buffer, begin)[0]
             if len(buffer) < end:
                 break
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(bytes(buffer[begin + 4 : end]))
+            self._take(bytes(buffer[begin + 4 : end]))
             begin = end
         del buffer[:begin]
+
+    def _take(self, message: bytes) -> None:
+        if self.welcomed.done() and messages.reply(message).xid == messages.PING_XID:
+            return
+        waiter = self._waiting.popleft()
+        if not waiter.done():
+            waiter.set_result(message)
+        if waiter is self.welcomed:
+            self._ping()
+
+    def _ping(self) -> None:
+        if self._transport is not None:
+            self._transport.write(messages.request(messages.PING_XID, messages.PING, b""))
+            asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Fail every request that waits for an answer."""

@@ -11,6 +11,9 @@ from typing import Final, NamedTuple
 CREATE: Final = 1
 SET_DATA: Final = 5
 MULTI: Final = 14
+PING: Final = 11
+PING_XID: Final = -2
+"""The number of every ping, and of its answer."""
 NODE_EXISTS: Final = -110
 LENGTH: Final = struct.Struct(">i")
 _SESSION_MS: Final = 30_000
