@@ -14,7 +14,7 @@ from pathlib import Path
 from integration.bench.chart import chart
 from integration.bench.measures import MEASURES
 from integration.bench.report import report_table
-from integration.bench.suite import Settings, Suite
+from integration.bench.suite import BUILD, Settings, Suite
 from integration.bench.systems.etcd import ETCD
 from integration.bench.systems.farm import FARM
 from integration.bench.systems.h2load import ETCD_C_CLIENT
@@ -24,7 +24,6 @@ from integration.bench.systems.zookeeper import ZOOKEEPER
 from integration.bench.workloads import WORKLOADS
 from integration.harness.processes import ProcessEndedError
 
-BUILD = Path(__file__).parents[2] / "build"  # on the checkout's disk, not in a /tmp that may be in memory
 SYSTEMS = (FARM, ETCD, ETCD_C_CLIENT, ZOOKEEPER, PYSYNCOBJ)
 LIMITS = "limits"
 DEFAULT_PROFILE = BUILD / "bench-profile.txt"

@@ -14,21 +14,20 @@ import json
 import statistics
 import struct
 import sys
-import tempfile
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from gf_i2p.transport.event_loop import loop_factory
 from integration.bench import load, profile
 from integration.bench.report import align
+from integration.bench.suite import BUILD, scratch
 from integration.bench.systems.farm import FARM
-from integration.bench.systems.system import BenchError, Cluster
+from integration.bench.systems.system import NODES, BenchError, Cluster
 from integration.bench.workloads import VALUE_BYTES, WORKLOADS, Sample, Workload
 from integration.harness.processes import ProcessEndedError
 
-BUILD: Final = Path(__file__).parents[2] / "build"
 KEPT: Final = Path(__file__).with_name("guard.json")
 ALLOWED: Final = {"leader": 1.25, "follower": 1.25, "history": 2.0}
 """A cost that is more than so many times the kept cost fails. The history works in bursts, so its cost varies."""
@@ -36,8 +35,6 @@ TRIES: Final = 3
 """A machine that does other work makes an entry dearer now and then, and never cheaper: the cheapest try counts."""
 SECONDS: Final = 2.0
 WARMUP: Final = 0.5
-FOLLOWERS: Final = 2
-NODES: Final = 3
 RECORDED: Final = 5
 _PASSES: Final = 10_000
 
@@ -74,7 +71,7 @@ def json_values() -> list[bytes]:
 
 def costs(sample: Sample, unit: float) -> dict[str, float]:
     """Return the cost of an entry by process. `unit`: seconds of a pass. The sample is of a farm of three nodes."""
-    each = {"leader": 1, "follower": FOLLOWERS, "history": NODES}
+    each = {"leader": 1, "follower": NODES - 1, "history": NODES}
     cores = {name: sample.cpu[key] for name, key in zip(each, ("leader", "followers", "children"), strict=True)}
     rate = sample.entries / sample.seconds
     return {name: cores[name] / each[name] / rate / unit for name in each}
@@ -82,7 +79,11 @@ def costs(sample: Sample, unit: float) -> dict[str, float]:
 
 def cheapest(tries: Sequence[Costs]) -> Costs:
     """Return the least of each cost."""
-    return {name: {who: min(one[name][who] for one in tries) for who in tries[0][name]} for name in tries[0]}
+    return _summary(tries, min)
+
+
+def _summary(tries: Sequence[Costs], choose: Callable[[list[float]], float]) -> Costs:
+    return {name: {who: choose([one[name][who] for one in tries]) for who in tries[0][name]} for name in tries[0]}
 
 
 def grown(found: Costs, kept: Costs) -> list[str]:
@@ -111,9 +112,7 @@ async def compared(directory: Path, kept: Costs) -> Costs:
 async def recorded(directory: Path) -> Costs:
     """Return the median of each cost in five measurements."""
     tries = [await _all(directory / str(number)) for number in range(RECORDED)]
-    return {
-        name: {who: statistics.median(one[name][who] for one in tries) for who in tries[0][name]} for name in tries[0]
-    }
+    return _summary(tries, statistics.median)
 
 
 async def _all(directory: Path) -> Costs:
@@ -146,9 +145,7 @@ async def profiled(directory: Path, workload: Workload) -> str:
         await asyncio.sleep(WARMUP)
         await profile.sample(leader.pid, SECONDS, output)
     rows, _ = profile.read_folded(output)
-    lines = [["own", "with callees", "function"]]
-    lines += [[f"{row.own:.1%}", f"{row.total:.1%}", row.function] for row in rows[: profile.TOP]]
-    return f"The leader under {workload.title}:\n{align([line[::-1] for line in lines], left=1)}"
+    return f"The leader under {workload.title}:\n{profile.function_table(rows[: profile.TOP])}"
 
 
 def _in_loop(work: Coroutine[Any, Any, T]) -> T:
@@ -165,8 +162,8 @@ def main(line: Sequence[str] | None = None) -> int:
     options = parser.parse_args(line)
     BUILD.mkdir(exist_ok=True)
     try:
-        with tempfile.TemporaryDirectory(prefix="guard-", dir=BUILD) as directory:
-            return _record(Path(directory)) if options.record else _compare(Path(directory))
+        with scratch(BUILD) as directory:
+            return _record(directory) if options.record else _compare(directory)
     except (BenchError, ProcessEndedError) as error:
         print(f"guard: {error}", file=sys.stderr)
         return 1

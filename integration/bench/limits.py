@@ -21,7 +21,7 @@ from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import MessageType, Request, decode_request, encode_request
 from integration.bench.workloads import PATIENCE, VALUE_BYTES
 from integration.harness.local_farm import LocalFarm, until
-from integration.harness.processes import Processes, free_ports
+from integration.harness.processes import Processes, free_ports, listens
 
 _SECONDS: Final = 2.0
 _HANDSHAKES_AT_ONCE: Final = 8
@@ -111,21 +111,12 @@ async def _tls_echo_ms(directory: Path) -> float:
     with Processes() as processes:
         command = [sys.executable, "-m", "integration.bench.tls_echo", str(certificate), str(key), str(port)]
         processes.start("echo", command, directory / "echo.log")
-        await until("the echo server", 20, partial(_listens, port))
+        await until("the echo server", 20, partial(listens, "127.0.0.1", port))
         loop = asyncio.get_running_loop()
         transport, pinger = await loop.create_connection(_Pinger, "127.0.0.1", port, ssl=context)
         await asyncio.wait_for(pinger.done, PATIENCE)
         transport.abort()
     return statistics.median(pinger.times) * 1e3
-
-
-async def _listens(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
-        return False
-    writer.close()
-    return True
 
 
 async def _handshakes(directory: Path) -> float:

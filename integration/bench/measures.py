@@ -25,7 +25,7 @@ class Measure:
 START = Measure("start", "start of 3 nodes to the first accepted entry", "s")
 IDLE = Measure("idle", "memory of a node, idle", "MB")
 LOADED = Measure("loaded", "memory of a node after the loads", "MB")
-BEHIND = Measure("behind", "a follower takes over 100,000 entries", "s")
+BEHIND = Measure("behind", "a follower catches up on 100,000 entries", "s")
 FAILOVER = Measure("fail-over", "leader killed to the next accepted entry", "s")
 MEASURES: Final = (START, IDLE, LOADED, BEHIND, FAILOVER)
 
@@ -64,7 +64,7 @@ async def catch_up(cluster: KillableCluster) -> float:
     await _store(cluster, leader, _BEHIND_ENTRIES)
     end = await cluster.position(leader)
     if end is None:
-        raise BenchError(f"{leader.name} does not answer.")
+        raise BenchError(f"{leader.name} does not say how long its log is. Is the machine overloaded?")
     began = time.perf_counter()
     await _applied(cluster, cluster.restart(follower), end)
     return time.perf_counter() - began
@@ -88,7 +88,7 @@ async def _applied(cluster: KillableCluster, node: ClusterProcess, end: int) -> 
     deadline = time.monotonic() + _PATIENCE
     while (await cluster.position(node) or 0) < end:
         if time.monotonic() > deadline:
-            raise BenchError(f"{node.name} did not catch up within {_PATIENCE:.0f} s.")
+            raise BenchError(f"{node.name} did not catch up within {_PATIENCE:.0f} s. Is the machine overloaded?")
         await asyncio.sleep(_POLL)
 
 

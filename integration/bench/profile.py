@@ -12,6 +12,7 @@ from pathlib import Path
 
 from integration.bench.systems.system import BenchError
 from integration.bench.workloads import PATIENCE
+from integration.harness.processes import said_within
 
 RATE = 100  # samples per second: py-spy holds the process for each sample, so more samples would disturb
 TOP = 15
@@ -45,14 +46,9 @@ async def sample(pid: int, seconds: float, output: Path) -> None:
         stderr=asyncio.subprocess.STDOUT,
     )
     try:
-        async with asyncio.timeout(seconds + PATIENCE):
-            text, _ = await process.communicate()
+        text, _ = await said_within(process, seconds + PATIENCE)
     except TimeoutError:
         raise BenchError("py-spy did not end. Try again without --profile.") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
     if process.returncode:
         reason = text.decode(errors="replace").strip()
         raise BenchError(f"py-spy measured nothing (it may need root, or kernel.yama.ptrace_scope=0): {reason}")
@@ -85,6 +81,14 @@ def fold(lines: Iterable[str]) -> tuple[list[FunctionShare], dict[str, float]]:
     rows = [FunctionShare(frame, own[frame] / everything, total[frame] / everything) for frame in total]
     rows.sort(key=lambda row: (-row.own, -row.total, row.function))
     return rows, {thread: count / everything for thread, count in threads.most_common()}
+
+
+def function_table(rows: Iterable[FunctionShare]) -> str:
+    """Return the functions as aligned text, their names flush left at the end."""
+    lines = [["own", "with callees", "function"]]
+    lines += [[f"{row.own:.1%}", f"{row.total:.1%}", row.function] for row in rows]
+    widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
+    return "\n".join(f"{own.rjust(widths[0])}  {total.rjust(widths[1])}  {name}" for own, total, name in lines)
 
 
 def read_cprofile(path: Path) -> list[FunctionShare]:

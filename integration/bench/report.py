@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from integration.bench.measures import FAILOVER, LOADED, Measure
-from integration.bench.profile import TOP, FunctionShare
+from integration.bench.profile import TOP, FunctionShare, function_table
 from integration.bench.workloads import BULK, CONCURRENT, SEQUENTIAL, Sample, Workload
 
 Document = dict[str, Any]
@@ -118,10 +118,12 @@ def document(
     settings: Mapping[str, Any],
     observations: Sequence[Observations] = (),
     limits: Mapping[str, float] | None = None,
+    failures: Sequence[str] = (),
 ) -> Document:
     """Return the document for JSON: results with medians and repeats, and the goals with their outcomes.
 
-    `limits`: figures of the machine and of our own parts, by titles with their units.
+    `limits`: figures of the machine and of our own parts, by titles with their units. `failures`: a sentence for each
+    repeat that failed.
     """
     rows = [
         {
@@ -148,7 +150,7 @@ def document(
         for each in observations
     ]
     report = {"machine": dict(machine), "settings": dict(settings), "results": rows, "measures": measures}
-    return report | {"goals": list(_outcomes(report)), "limits": dict(limits or {})}
+    return report | {"goals": list(_outcomes(report)), "limits": dict(limits or {}), "failures": list(failures)}
 
 
 def _outcomes(report: Document) -> Iterator[dict[str, Any]]:
@@ -207,7 +209,7 @@ def report_table(report: Document) -> str:
         _measures(report["measures"]),
         _goals(report["goals"]),
         _limits(report["limits"]),
-        _failures(report.get("failures", [])),
+        _failures(report["failures"]),
         _repeats(rows),
         _processors(rows),
     ]
@@ -246,7 +248,7 @@ def _facts(report: Document) -> str:
         f"leader.\nMedians of {_count(settings['repeats'], 'repeat')} of {figure_text(settings['seconds'])} s, after "
         f"{figure_text(settings['warmup'])} s of warm-up. The farm encrypts (TLS), the others do not.\n"
         f"Machine: {machine['cores']} cores, load {figure_text(machine['load'])} before the start.\n"
-        f"{'; '.join(machine.get('versions', {}).values())}."
+        f"{'; '.join(machine['versions'].values())}."
     )
 
 
@@ -345,13 +347,10 @@ def _processors(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _profile(profile: Mapping[str, Any]) -> str:
-    lines = [["own", "with callees", "function"]]
-    lines += [[f"{row['own']:.1%}", f"{row['total']:.1%}", row["function"]] for row in profile["top"]]
-    widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
-    body = [f"{own.rjust(widths[0])}  {total.rjust(widths[1])}  {name}" for own, total, name in lines]
+    functions = function_table(FunctionShare(**row) for row in profile["top"])
     threads = [f"{share:.1%} {thread}" for thread, share in profile["threads"].items()]
     title = (
         f"The farm's leader under {CONCURRENT.title}, by {profile['tool']} "
         f"({figure_text(profile['entries_per_second'])} entries/s meanwhile; all of it in {profile['file']})"
     )
-    return "\n".join([title, *([f"Threads: {', '.join(threads)}"] if threads else []), *body])
+    return "\n".join([title, *([f"Threads: {', '.join(threads)}"] if threads else []), functions])

@@ -33,6 +33,7 @@ from integration.bench.report import (
 from integration.bench.systems.system import BenchError, Cluster, ClusterProcess, Killable, System
 from integration.bench.workloads import CONCURRENT, VALUE_BYTES, Sample, Workload
 
+BUILD = Path(__file__).parents[2] / "build"  # on the checkout's disk, not in a /tmp that may be in memory
 START_SECONDS = 2.0  # about the time of a cluster's start: for the forecast only
 MEASURE_SECONDS = 4.0  # about the time of one measure: for the forecast only
 
@@ -68,7 +69,7 @@ class Suite:
         self._done = 0
         profiles = int(settings.profile is not None)
         runs = settings.repeats * sum(len(self._workloads(system)) for system in settings.systems) + profiles
-        observed = settings.repeats * len(settings.measures) * sum(system.whole for system in settings.systems)
+        observed = settings.repeats * len(settings.measures) * sum(system.has_measures for system in settings.systems)
         clusters = len(settings.systems) * settings.repeats + profiles
         self._total = runs + observed
         self._forecast = (
@@ -101,8 +102,8 @@ class Suite:
             },
             sorted(self._observed.values(), key=lambda each: settings.measures.index(each.measure)),
             found,
+            self._failures,
         )
-        report["failures"] = self._failures
         if settings.profile is not None:
             farm = next(system for system in settings.systems if system.name == "farm")
             try:
@@ -150,7 +151,7 @@ class Suite:
                     self._observe(system, FAILOVER, *[await measures.fail_over(cluster) for _ in range(KILLS)])
 
     def _wants(self, system: System, measure: Measure) -> bool:
-        return system.whole and measure in self._settings.measures
+        return system.has_measures and measure in self._settings.measures
 
     async def _load(self, cluster: Cluster, batch: int, writers: int) -> Sample:
         settings = self._settings

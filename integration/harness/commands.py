@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gf_i2p.cli.shared.errors import Exit
 from integration.harness.local_farm import PROGRAM
+from integration.harness.processes import said_within
 
 COMMAND_SECONDS: Final = 240.0
 """A single command through I2P may take two minutes."""
@@ -43,12 +44,7 @@ async def _run(words: Sequence[str | Path], seconds: float) -> tuple[int | None,
         stdout=asyncio.subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(seconds):
-            said, _ = await process.communicate()
+        said, _ = await said_within(process, seconds)
     except TimeoutError:
         raise AssertionError(f"{' '.join(map(str, words))}: not done within {seconds:g} s") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
     return process.returncode, said.decode()

@@ -1,5 +1,6 @@
 """Child processes: started with their output in a file, stopped by pid, never left behind."""
 
+import asyncio
 import functools
 import os
 import random
@@ -41,6 +42,17 @@ def spawn(arguments: Sequence[str], log: Path, environment: Mapping[str, str] | 
             env=environment,
             start_new_session=True,
         )
+
+
+async def said_within(process: asyncio.subprocess.Process, seconds: float) -> tuple[bytes, bytes]:
+    """Wait for the end of a process; return all that it wrote. At the limit: kill it, and raise TimeoutError."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 class Processes:
@@ -151,6 +163,16 @@ def _first_port() -> int:
         mark.detach()  # the socket stays open until this process ends
         return _FIRST_PORT + part * _PART_PORTS
     return _FIRST_PORT + own * _PART_PORTS
+
+
+async def listens(host: str, port: int) -> bool:
+    """Return whether a program takes connections at this place."""
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 def cpu_seconds(pid: int) -> float:

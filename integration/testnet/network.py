@@ -20,6 +20,7 @@ import aiohttp
 
 from gf_i2p.netdb.private_keys import DestinationKeys
 from integration.harness.local_farm import NotSeenError, until
+from integration.harness.processes import listens
 from integration.testnet.bridge import Bridge
 from integration.testnet.java_build import JavaBuild
 from integration.testnet.java_router import PASSWORD, JavaRouter
@@ -129,7 +130,7 @@ class Testnet:
             for java in self._java:
                 java.start()
             for java in self._java:  # an i2pd that cannot connect to a router forgets that router
-                await self._wait_for(f"router {java.number}: listens", partial(_listens, java, java.i2np_port))
+                await self._wait_for(f"router {java.number}: listens", partial(listens, java.address, java.i2np_port))
             for router in self._i2pd:
                 router.start()
             self._watch = asyncio.create_task(self._restart_crashed())
@@ -137,11 +138,11 @@ class Testnet:
                 name = f"router {router.number}"
                 if router.kind == "java":
                     for port in (I2CP_PORT, SAM_PORT, PROXY_PORT):
-                        await self._wait_for(f"{name}: port {port} ready", partial(_listens, router, port))
+                        await self._wait_for(f"{name}: port {port} ready", partial(listens, router.address, port))
                     await self._wait_for(f"{name}: carries tunnels", partial(self._carries_tunnels, router), poll=1.0)
                     continue
                 await self._wait_for(f"{name}: tunnels built", partial(self._has_tunnels, router))
-                await self._wait_for(f"{name}: SAM ready", partial(_listens, router, SAM_PORT))
+                await self._wait_for(f"{name}: SAM ready", partial(listens, router.address, SAM_PORT))
                 if router.interfaces["i2pcontrol"]:
                     await self._wait_for(f"{name}: i2pcontrol has its certificate", partial(_has_certificate, router))
             # Not more often: the router looks the lease set up for each try, and many look-ups block everything else.
@@ -299,15 +300,6 @@ class Testnet:
 
 async def _has_certificate(router: RouterProcess) -> bool:
     return router.has_certificate
-
-
-async def _listens(router: RouterProcess, port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection(router.address, port)
-    except OSError:
-        return False
-    writer.close()
-    return True
 
 
 def take_addresses(addresses: list[str]) -> None:

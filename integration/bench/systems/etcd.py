@@ -13,20 +13,17 @@ import asyncio
 import importlib
 import os
 import shutil
-import signal
 import subprocess
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from integration.bench.systems import etcd_messages
-from integration.bench.systems.node_cluster import NODES, REQUEST_SECONDS, TRY_SECONDS, NodeCluster
-from integration.bench.systems.system import BenchError, Cluster, ClusterProcess, System, SystemClient
+from integration.bench.systems.node_cluster import REQUEST_SECONDS, TRY_SECONDS, NodeCluster, factory
+from integration.bench.systems.system import NODES, BenchError, ClusterProcess, System, SystemClient, not_installed
 from integration.harness.processes import Processes, free_ports
 
-INSTALL = "apt-get install -y etcd-server"
 CHANNEL_OPTIONS = [
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -37,8 +34,7 @@ CHANNEL_OPTIONS = [
 def check() -> None:
     """Raise BenchError with the command to run when etcd or grpcio is missing."""
     if shutil.which("etcd") is None:
-        sudo = "" if os.geteuid() == 0 else "sudo "
-        raise BenchError(f"etcd is not installed. On Debian or Ubuntu run: {sudo}{INSTALL}")
+        raise not_installed("etcd", "etcd-server")
     _grpc()
 
 
@@ -199,23 +195,4 @@ class EtcdCluster(NodeCluster):
             await channel.close()
 
 
-@asynccontextmanager
-async def running_cluster(directory: Path, kind: type[EtcdCluster] = EtcdCluster) -> AsyncIterator[EtcdCluster]:
-    """Run three etcd nodes with their data below `directory`; wait for a leader."""
-    # The data is thrown away, so an orderly end, which takes etcd seconds, gains nothing.
-    with Processes(stop_signal=signal.SIGKILL) as processes:
-        running = kind(processes, directory)
-        try:
-            await running.leader()
-            yield running
-        finally:
-            await running.close()
-
-
-def cluster(directory: Path, *, cprofile: bool = False) -> AbstractAsyncContextManager[Cluster]:
-    """See `integration.bench.systems.system.ClusterFactory`; `cprofile` has no effect: etcd is a Go program."""
-    del cprofile
-    return running_cluster(directory)
-
-
-ETCD = System(name="etcd", title="etcd", bulk_writers=4, check=check, version=version, cluster=cluster)
+ETCD = System(name="etcd", title="etcd", bulk_writers=4, check=check, version=version, cluster=factory(EtcdCluster))

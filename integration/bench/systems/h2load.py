@@ -8,22 +8,20 @@ import asyncio
 import os
 import shutil
 import subprocess
-import time
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 
 from integration.bench.systems import etcd, etcd_messages
 from integration.bench.systems.etcd import EtcdCluster
-from integration.bench.systems.system import BenchError, Cluster, System
+from integration.bench.systems.node_cluster import factory
+from integration.bench.systems.system import BenchError, System, not_installed
 from integration.bench.workloads import CONCURRENT, PATIENCE, VALUE_BYTES, Sample
+from integration.harness.processes import said_within
 
 
 def check() -> None:
     """Raise BenchError with the command to run when etcd or h2load is missing."""
     etcd.check()
     if shutil.which("h2load") is None:
-        sudo = "" if os.geteuid() == 0 else "sudo "
-        raise BenchError(f"h2load is not installed. On Debian or Ubuntu run: {sudo}apt-get install -y nghttp2-client")
+        raise not_installed("h2load", "nghttp2-client")
 
 
 def version() -> str:
@@ -60,16 +58,12 @@ class H2loadCluster(EtcdCluster):
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
         )
-        started = time.monotonic()
         try:
-            async with asyncio.timeout(warmup + seconds + PATIENCE):
-                _, errors = await process.communicate()
+            _, errors = await said_within(process, warmup + seconds + PATIENCE)
         except TimeoutError:
-            raise BenchError(f"h2load did not end {time.monotonic() - started:.0f} s after its start.") from None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+            raise BenchError(
+                f"h2load did not end within {warmup + seconds + PATIENCE:.0f} s. Is the machine overloaded?"
+            ) from None
         latencies = parse_log(log.read_text()) if log.exists() else []
         if process.returncode or not latencies:
             raise BenchError(f"h2load measured nothing: {errors.decode(errors='replace').strip() or 'no reason given'}")
@@ -79,19 +73,13 @@ class H2loadCluster(EtcdCluster):
         return Sample(seconds, len(latencies), latencies)
 
 
-def cluster(directory: Path, *, cprofile: bool = False) -> AbstractAsyncContextManager[Cluster]:
-    """See `integration.bench.systems.system.ClusterFactory`; `cprofile` has no effect."""
-    del cprofile
-    return etcd.running_cluster(directory, H2loadCluster)
-
-
 ETCD_C_CLIENT = System(
     name="etcd-c",
     title="etcd (C client)",
     bulk_writers=1,
     check=check,
     version=version,
-    cluster=cluster,
+    cluster=factory(H2loadCluster),
     workloads=(CONCURRENT,),
-    whole=False,
+    has_measures=False,
 )

@@ -1,16 +1,24 @@
 """The part that the rivals' clusters have in common: named processes that are started, killed and asked who leads."""
 
 import asyncio
+import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from integration.bench.systems.system import BenchError, ClusterProcess
+from integration.bench.systems.system import (
+    NODES,
+    BenchError,
+    Cluster,
+    ClusterFactory,
+    ClusterProcess,
+    SystemClient,
+)
 from integration.harness.processes import Processes
 
-NODES: Final = 3
 REQUEST_SECONDS: Final = 10.0
 """Time limit of a request to a cluster that has a leader."""
 TRY_SECONDS: Final = 0.2
@@ -37,6 +45,13 @@ class NodeCluster(ABC):
     @abstractmethod
     async def leads(self, node: ClusterProcess) -> bool:
         """Return whether a node says that it leads; False without an answer."""
+
+    @abstractmethod
+    async def connect(self, leader: ClusterProcess) -> SystemClient:
+        """See `integration.bench.systems.system.Cluster`."""
+
+    async def close(self) -> None:  # noqa: B027 -- most have nothing to close
+        """Free what the clients share."""
 
     def environment(self) -> dict[str, str] | None:
         """Return the environment of the nodes; None: this process's."""
@@ -77,3 +92,25 @@ class NodeCluster(ABC):
     def restart(self, node: ClusterProcess) -> ClusterProcess:
         """See `integration.bench.systems.system.Killable`."""
         return self._start(node.name)
+
+
+def factory(kind: Callable[[Processes, Path], NodeCluster]) -> ClusterFactory:
+    """Return the factory of a kind of cluster. `cprofile` has no effect: the programs are not ours."""
+
+    def cluster(directory: Path, *, cprofile: bool = False) -> AbstractAsyncContextManager[Cluster]:
+        del cprofile
+        return _running(kind, directory)
+
+    return cluster
+
+
+@asynccontextmanager
+async def _running(kind: Callable[[Processes, Path], NodeCluster], directory: Path) -> AsyncIterator[Cluster]:
+    # The data is thrown away, so an orderly end, which takes etcd seconds, gains nothing.
+    with Processes(stop_signal=signal.SIGKILL) as processes:
+        cluster = kind(processes, directory)
+        try:
+            await cluster.leader()
+            yield cluster
+        finally:
+            await cluster.close()

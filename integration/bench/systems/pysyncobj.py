@@ -8,15 +8,14 @@ are dear for PySyncObj: its nodes compress each message by zlib, which takes thr
 import asyncio
 import importlib.metadata
 import json
-import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from integration.bench.systems.node_cluster import NODES, REQUEST_SECONDS, TRY_SECONDS, NodeCluster
-from integration.bench.systems.system import BenchError, Cluster, ClusterProcess, System, SystemClient
+from integration.bench.systems.node_cluster import REQUEST_SECONDS, TRY_SECONDS, NodeCluster, factory
+from integration.bench.systems.system import NODES, BenchError, ClusterProcess, System, SystemClient
 from integration.bench.workloads import PATIENCE, Sample
 from integration.harness.processes import Processes, free_ports
 
@@ -121,7 +120,7 @@ class PySyncObjCluster(NodeCluster):
                 latencies = (await client.ask(order))["latencies"]
         except (TimeoutError, ConnectionError) as error:
             self.processes.check()
-            raise BenchError("PySyncObj did not end its load.") from error
+            raise BenchError("PySyncObj did not end its load. Is the machine overloaded?") from error
         finally:
             await client.close()
         return Sample(seconds, len(latencies) * batch, latencies)
@@ -132,16 +131,11 @@ class PySyncObjCluster(NodeCluster):
         return None if status is None else int(status["applied"])
 
 
-@asynccontextmanager
-async def cluster(directory: Path, *, cprofile: bool = False) -> AsyncIterator[Cluster]:
-    """Run three nodes with their journals below `directory`; `cprofile` has no effect."""
-    del cprofile
-    with Processes(stop_signal=signal.SIGKILL) as processes:
-        running = PySyncObjCluster(processes, directory)
-        await running.leader()
-        yield running
-
-
 PYSYNCOBJ = System(
-    name="pysyncobj", title="PySyncObj (no fsync)", bulk_writers=4, check=check, version=version, cluster=cluster
+    name="pysyncobj",
+    title="PySyncObj (no fsync)",
+    bulk_writers=4,
+    check=check,
+    version=version,
+    cluster=factory(PySyncObjCluster),
 )

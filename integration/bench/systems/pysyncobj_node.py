@@ -102,8 +102,11 @@ class Node:
     def _turn(self) -> None:
         self._store.doTick(WHEEL_SECONDS)
 
+    def _make_room(self, values: int) -> None:
+        self._settings.appendEntriesBatchSizeBytes = BATCH_BYTES if values == 1 else BULK_BYTES
+
     def _put(self, count: int, seconds: float) -> int | None:
-        self._settings.appendEntriesBatchSizeBytes = BATCH_BYTES if count == 1 else BULK_BYTES
+        self._make_room(count)
         done: list[int | None] = []
         values = [os.urandom(VALUE_BYTES) for _ in range(count)]
         self._store.put(values, callback=lambda position, error: done.append(None if error else position))
@@ -114,9 +117,9 @@ class Node:
 
     def _load(self, batch: int, writers: int, warmup: float, seconds: float) -> list[float]:
         """Run writers that each store, wait for the answer and store again; return the latencies in seconds."""
-        # Gathered entries cost a writer who is alone a turn of the wheel, and 64 writers a fifth of sending each.
+        # A lone writer would wait a turn of the wheel for a message with gathered entries; 64 writers store more by it.
         self._settings.appendEntriesUseBatch = writers > 1 and batch == 1
-        self._settings.appendEntriesBatchSizeBytes = BATCH_BYTES if batch == 1 else BULK_BYTES
+        self._make_room(batch)
         values = [os.urandom(VALUE_BYTES) for _ in range(1024)]
         begin = time.perf_counter() + warmup
         end = begin + seconds

@@ -1,17 +1,27 @@
 """The interface of a system under measurement: start a cluster, load, kill and watch its processes."""
 
+import os
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from integration.bench.workloads import WORKLOADS, Sample, Workload
+
+NODES: Final = 3
+"""Nodes of each system."""
 
 
 class BenchError(Exception):
     """The benchmark cannot go on; the text says how to mend that."""
+
+
+def not_installed(program: str, package: str) -> BenchError:
+    """Return the error that names a program of a Debian package, and the command that installs the package."""
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    return BenchError(f"{program} is not installed. On Debian or Ubuntu run: {sudo}apt-get install -y {package}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,5 +134,5 @@ class System:
     version: Callable[[], str]  # what is measured; asked after `check`
     cluster: ClusterFactory
     workloads: tuple[Workload, ...] = WORKLOADS
-    whole: bool = True  # False: a second client of a system whose other figures stand in another column
+    has_measures: bool = True  # False: a second client of a system whose other figures stand in another column
     new_loop: Callable[[], AbstractEventLoop] | None = None  # None: uvloop's when installed, else asyncio's

@@ -6,18 +6,16 @@ ZooKeeper. Each writer sets its own znodes; every set is one transaction, and so
 """
 
 import asyncio
-import os
 import shutil
-import signal
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
 
 from integration.bench.systems import zookeeper_messages as messages
-from integration.bench.systems.node_cluster import NODES, REQUEST_SECONDS, NodeCluster
-from integration.bench.systems.system import BenchError, Cluster, ClusterProcess, System, SystemClient
+from integration.bench.systems.node_cluster import REQUEST_SECONDS, NodeCluster, factory
+from integration.bench.systems.system import NODES, BenchError, ClusterProcess, System, SystemClient, not_installed
 from integration.harness.processes import Processes, free_ports
 
 LOOPBACK: Final = "127.0.0.1"
@@ -40,8 +38,7 @@ admin.enableServer=false
 def check() -> None:
     """Raise BenchError with the command to run when ZooKeeper or Java is missing."""
     if shutil.which("java") is None or not JAR.exists():
-        sudo = "" if os.geteuid() == 0 else "sudo "
-        raise BenchError(f"ZooKeeper is not installed. On Debian or Ubuntu run: {sudo}apt-get install -y zookeeper")
+        raise not_installed("ZooKeeper", "zookeeper")
 
 
 def version() -> str:
@@ -108,7 +105,7 @@ class Connection(asyncio.Protocol):
         return self._transport is not None
 
     async def ask(self, kind: int, body: bytes) -> int:
-        """Send a request; return the number of its transaction. Raises ConnectionError, TimeoutError, BenchError."""
+        """Send a request; return the number of its transaction. Raises ConnectionError, BenchError."""
         if self._transport is None:
             raise ConnectionError("ZooKeeper has closed the connection")
         self._xid = xid = self._xid + 1
@@ -222,17 +219,6 @@ class ZooKeeperCluster(NodeCluster):
         return messages.applied(await self._status(node))
 
 
-@asynccontextmanager
-async def cluster(directory: Path, *, cprofile: bool = False) -> AsyncIterator[Cluster]:
-    """Run three servers with their data below `directory`; all settings that bear on durability are the defaults.
-
-    `cprofile` has no effect: ZooKeeper is a Java program.
-    """
-    del cprofile
-    with Processes(stop_signal=signal.SIGKILL) as processes:
-        running = ZooKeeperCluster(processes, directory)
-        await running.leader()
-        yield running
-
-
-ZOOKEEPER = System(name="zookeeper", title="ZooKeeper", bulk_writers=8, check=check, version=version, cluster=cluster)
+ZOOKEEPER = System(
+    name="zookeeper", title="ZooKeeper", bulk_writers=8, check=check, version=version, cluster=factory(ZooKeeperCluster)
+)

@@ -1,11 +1,11 @@
-"""ZooKeeper's messages, against bytes that a server and its clients exchanged."""
+"""ZooKeeper's messages, by their layouts in zookeeper.jute."""
 
 import pytest
 
 from integration.bench.systems import zookeeper_messages as messages
 
 
-def test_a_request_is_what_kazoo_sends() -> None:
+def test_a_request_has_the_layout_of_zookeeper_jute() -> None:
     connect = messages.connect_request()
     assert connect.hex() == "0000002d" + "00" * 4 + "00" * 8 + "00007530" + "00" * 8 + "00000010" + "00" * 16 + "00"
     request = messages.request(7, messages.SET_DATA, messages.set_body(b"/a", b"xyz"))
