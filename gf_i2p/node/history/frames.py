@@ -3,7 +3,9 @@
 A frame begins with the lengths of head and body, 4 bytes each, big-endian. The node sends requests, one at a time:
 
     {"do": "open", "directory": ..., "cluster": ..., "server": ..., "rotation": {...}}
-    {"do": "append", "led": [term, leader] or null}      the body has the entries, as in an AppendEntries request
+    {"do": "append", "led": [term, leader] or null, "urgent": ...}
+                                                         the body has the entries, as in an AppendEntries request;
+                                                         what is not urgent waits until the machine is idle
     {"do": "gap", "last": index, "servers": [...] or null}
     {"do": "rotate"}
     {"do": "check"}                                      is the file still in its place?

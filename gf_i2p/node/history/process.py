@@ -5,6 +5,10 @@ The process ends when its input ends. So the process ends with its node, also wh
 process finishes the present write first; the next history process waits for that (`History.open`).
 
 An undeclared error ends the process, with the traceback on standard error. The node starts another one.
+
+Entries are written by a thread that runs when no other program wants the processor (`run_when_idle`). So consensus has
+the processors to itself. A thread that never runs would let the log grow, because the log keeps the entries until they
+are in the history. So a request that is urgent is done by the main thread, which has only a low priority.
 """
 
 import os
@@ -14,6 +18,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from io import FileIO, RawIOBase
 from pathlib import Path
@@ -33,9 +38,20 @@ MEMORY_BYTES: Final = 512 << 20
 
 
 class HistoryService:
-    """Answers the requests of one node. `clock`: see `History.open`."""
+    """Answers the requests of one node.
 
-    def __init__(self, requests: RawIOBase, answers: RawIOBase, clock: Callable[[], int] = now_ms) -> None:
+    `clock`: see `History.open`. `prepare` is called in the thread that does what is not urgent, before its first work.
+    """
+
+    def __init__(
+        self,
+        requests: RawIOBase,
+        answers: RawIOBase,
+        clock: Callable[[], int] = now_ms,
+        *,
+        prepare: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._prepare = prepare
         self._requests = requests
         self._answers = answers
         self._clock = clock
@@ -53,15 +69,20 @@ class HistoryService:
         if history is None:
             return
         packing = Packing(history, self._tell)
+        patient = ThreadPoolExecutor(1, "patient", self._prepare)
         try:
             packing.wake()
             while (request := self._waiting.get()) is not None:
                 head, body = request
                 if head["do"] == "append":
                     packing.note_entries()
-                self._answer(history, head, body)
+                if head["do"] == "append" and not head["urgent"]:
+                    patient.submit(self._answer, history, head, body).result()
+                else:
+                    self._answer(history, head, body)
                 packing.wake()
         finally:
+            patient.shutdown()
             packing.stop()
             history.close()
 
@@ -128,6 +149,17 @@ def _state(history: History) -> dict[str, Any]:
     return {"durable": history.durable_index, "due": history.due()}
 
 
+def run_when_idle() -> None:
+    """Let the calling thread run only while no other thread of the machine wants the processor; see sched(7).
+
+    A low priority is not enough: a thread of consensus that wakes up waits until the slice of the history's thread
+    ends. The measurement is in `docs/design/history.md`.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError):  # a sandbox may forbid the call: the low priority stays
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
 def main() -> None:
     """Serve standard input and output. The end of the input stops the process, and no signal for the whole group."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -136,7 +168,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     requests = FileIO(sys.stdin.fileno(), "r", closefd=False)
     answers = FileIO(sys.stdout.fileno(), "w", closefd=False)
-    HistoryService(requests, answers).run()
+    HistoryService(requests, answers, prepare=run_when_idle).run()
 
 
 if __name__ == "__main__":

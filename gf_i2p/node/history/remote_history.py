@@ -151,9 +151,9 @@ class RemoteHistory:
 
     # Requests -------------------------------------------------------------------------------------------------------
 
-    async def append(self, entries: Sequence[Entry], led: tuple[int, int] | None) -> None:
-        """See `History.append`."""
-        await self._ask({"do": "append", "led": led}, encode_entries(entries))
+    async def append(self, entries: Sequence[Entry], led: tuple[int, int] | None, *, urgent: bool = False) -> None:
+        """See `History.append`. Entries that are not `urgent` wait until nobody else wants the processor."""
+        await self._ask({"do": "append", "led": led, "urgent": urgent}, encode_entries(entries))
 
     async def gap(self, last: int, servers: Collection[int] | None) -> None:
         """See `History.gap`."""

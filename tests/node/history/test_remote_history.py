@@ -87,6 +87,46 @@ async def test_entries_are_durable_when_the_answer_comes(tmp_path: Path) -> None
         assert history.durable_index == 9
 
 
+def policies(process: HistoryProcess) -> list[int]:
+    """Return the scheduling policy of each thread, the main thread's first."""
+    threads = sorted(int(thread.name) for thread in Path(f"/proc/{process.pid}/task").iterdir())
+    return [os.sched_getscheduler(thread) for thread in threads]
+
+
+@pytest.mark.parametrize("urgent", [False, True])
+async def test_only_urgent_entries_compete_for_the_processor(tmp_path: Path, urgent: bool) -> None:
+    start = Started()
+    async with open_history(tmp_path / "history", await start()) as history:
+        await history.append(entries(b"1"), None, urgent=urgent)
+        await history.check_place()
+        main, *others = policies(start.processes[0])
+        assert main == os.SCHED_OTHER
+        assert others.count(os.SCHED_IDLE) == (0 if urgent else 1)
+        await history.append(entries(b"2"), None, urgent=not urgent)
+        assert values(tmp_path / "history") == [1, 2]
+
+
+@pytest.mark.parametrize(("seconds", "urgent"), [(-1.0, True), (600.0, False)])
+async def test_entries_become_urgent_when_the_history_stays_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, urgent: bool
+) -> None:
+    monkeypatch.setattr(exporter_module, "_PATIENCE_SECONDS", seconds)
+    appended: list[bool] = []
+    append = RemoteHistory.append
+
+    async def recorded(history: RemoteHistory, *arguments: Any, urgent: bool) -> None:
+        appended.append(urgent)
+        await append(history, *arguments, urgent=urgent)
+
+    monkeypatch.setattr(RemoteHistory, "append", recorded)
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        exporter = node.farm_tasks.exporter
+        assert exporter is not None
+        await reaches(exporter, await post(node, b"1"))
+    assert set(appended) == {urgent}
+
+
 async def test_a_process_that_is_killed_again_and_again_costs_no_entry(tmp_path: Path) -> None:
     started = Started()
     with capture_logs() as logs:
