@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker bench soak growth absence torture day clean
+.PHONY: farm lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker bench bench-i2p soak growth absence torture day clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -109,6 +109,9 @@ farm: $(VENV)/.run $(VENV)/.network-programs
 
 bench: $(VENV)/.test $(VENV)/.bench-programs
 	@$(BIN)/python -m integration.bench
+
+bench-i2p: $(VENV)/.test $(VENV)/.network-programs
+	@$(BIN)/python -m integration.bench.through_i2p
 
 soak: $(VENV)/.test
 	@$(BIN)/python -m integration.runs.crash --entries 10000 --kills 20

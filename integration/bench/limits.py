@@ -9,16 +9,16 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.transport.client.server_queries import fetch_configuration
-from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.transport.tls.certificates import make_certificate
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import MessageType, Request, decode_request, encode_request
+from integration.bench.pinger import Pinger
 from integration.bench.workloads import PATIENCE, VALUE_BYTES
 from integration.harness.local_farm import LocalFarm, until
 from integration.harness.processes import Processes, free_ports, listens
@@ -31,7 +31,7 @@ _ENTRIES: Final = 100
 
 async def measure(directory: Path) -> dict[str, float]:
     """Return the figures by titles with their units. `directory`: on the disk where the nodes' data goes."""
-    found = {"fsync of 4 KiB, ms": _fsync_ms(directory)}
+    found = {"fsync of 4 KiB, ms": fsync_ms(directory)}
     encode, decode = _codec()
     found["AppendEntries of 100 entries encoded, MB/s"] = encode
     found["AppendEntries of 100 entries decoded, MB/s"] = decode
@@ -40,7 +40,8 @@ async def measure(directory: Path) -> dict[str, float]:
     return found
 
 
-def _fsync_ms(directory: Path) -> float:
+def fsync_ms(directory: Path) -> float:
+    """Return the median time in milliseconds to write 4 KiB and to sync the file."""
     times = []
     with (directory / "fsync").open("wb", buffering=0) as file:
         for _ in range(500):
@@ -68,37 +69,6 @@ def _rate(work: Callable[[], object], size: int) -> float:
     return count * size / (time.perf_counter() - began) / 1e6
 
 
-class _Pinger(StreamProtocol):
-    """Sends a value, and the next when all of the value has come back."""
-
-    def __init__(self) -> None:
-        self.times: list[float] = []
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._value = os.urandom(VALUE_BYTES)
-        self._missing = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is no subclass
-        self._end = time.perf_counter() + _SECONDS
-        self._send()
-
-    def _send(self) -> None:
-        self._missing = VALUE_BYTES
-        self._began = time.perf_counter()
-        self._transport.write(self._value)
-
-    def data_received(self, data: bytes) -> None:
-        self._missing -= len(data)
-        if self._missing:
-            return
-        now = time.perf_counter()
-        self.times.append(now - self._began)
-        if now < self._end:
-            self._send()
-        elif not self.done.done():
-            self.done.set_result(None)
-
-
 async def _tls_echo_ms(directory: Path) -> float:
     """Return the median round trip of 1 KiB to another Python process, with the nodes' event loop and buffers."""
     certificate, key = directory / "cert.pem", directory / "key.pem"
@@ -113,10 +83,12 @@ async def _tls_echo_ms(directory: Path) -> float:
         processes.start("echo", command, directory / "echo.log")
         await until("the echo server", 20, partial(listens, "127.0.0.1", port))
         loop = asyncio.get_running_loop()
-        transport, pinger = await loop.create_connection(_Pinger, "127.0.0.1", port, ssl=context)
-        await asyncio.wait_for(pinger.done, PATIENCE)
+        transport, pinger = await loop.create_connection(
+            lambda: Pinger(seconds=_SECONDS), "127.0.0.1", port, ssl=context
+        )
+        times = await asyncio.wait_for(pinger.done, PATIENCE)
         transport.abort()
-    return statistics.median(pinger.times) * 1e3
+    return statistics.median(times) * 1e3
 
 
 async def _handshakes(directory: Path) -> float:

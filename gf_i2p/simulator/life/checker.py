@@ -100,9 +100,6 @@ class LifeChecker:
                 self.good_since.setdefault(server.id, self.now)
             else:
                 self.good_since.pop(server.id, None)
-        self.ever_away.update(
-            node.id for node in self.life.nodes.values() if not node.works or not node.poster.router_up
-        )
         for rule in self._rules:
             rule.passes()
 

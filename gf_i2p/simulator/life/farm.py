@@ -301,10 +301,11 @@ class FarmLife:
         self._leaderless_until = max(self._leaderless_until, self.events.now + seconds)
 
     def away(self, node: SimulatedNode) -> None:
-        """Note that a node is down, paused or cut off.
+        """Note that a node has just gone down, or was paused or cut off.
 
         The leader usually reports a missing server soon. If the server led, the others elect another leader first.
         """
+        self.checker.ever_away.add(node.id)
         if node.away_since is None:
             node.away_since = self.events.now
             node.absence_noticed = self.rng.random() < _NOTICED

@@ -176,6 +176,7 @@ class LifeFaults:
     def _router_off(self, node: "SimulatedNode") -> None:
         if node.poster.router_up:
             node.poster.router_up = False
+            self._life.checker.ever_away.add(node.id)
             node.changed()
 
             def mend() -> None:

@@ -75,8 +75,8 @@ class LeaderIsHeard(Invariant):
         leading.heard = {voter: leading.heard.get(voter, clock) for voter in server.voters}
 
     def _check(self, server: ServerFacts, leading: "_Leading", clock: float) -> None:
-        oldest = clock - self.facts.timing.election_max + ROUNDING
-        lately = {voter for voter, at in leading.heard.items() if at >= oldest}
+        # The same sum as the core's: a tick may come less than a microsecond before the end of a voter's time.
+        lately = {voter for voter, at in leading.heard.items() if clock < at + self.facts.timing.election_max}
         if leading.voters and not _enough({*lately, server.id}, leading.voters):
             raise self.violated(
                 f"server {server.id} goes on to lead in term {server.term}, and of {list(leading.voters)} only "
