@@ -53,12 +53,19 @@ class SnapshotError(ValueError):
     """The bytes are not a state that this version can read; `str()` says why."""
 
 
+_OBJECT_BEGINS: Final = frozenset((b"{", b" ", b"\t", b"\n", b"\r"))
+"""The bytes with which the text of a JSON object begins (RFC 8259, 2)."""
+
+
 def decode_entry(value: bytes) -> dict[str, Any] | None:
     """Decode an Application entry of any farm; None: the entry is surely neither a status record nor an admin entry.
 
-    A status record has the name "up", and an admin entry has the name "action". So a value without these names is not
-    decoded at all. A value with escapes is decoded, because JSON can write a name with escapes.
+    Both are JSON objects. So the first byte of most other values is enough. A status record has the name "up", and an
+    admin entry has the name "action". So a value without these names is not decoded at all. A value with escapes is
+    decoded, because JSON can write a name with escapes.
     """
+    if value[:1] not in _OBJECT_BEGINS:
+        return None
     if not (b'"up"' in value or b'"action"' in value or b"\\u" in value):
         return None
     try:

@@ -56,6 +56,8 @@ STEP_SECONDS: Final = 300.0
 _LOOK_SECONDS: Final = 0.25
 _ROUND_SECONDS: Final = 3.0
 """Length of one echo of each follower, and of one run of commits."""
+_ECHO_SECONDS: Final = 10.0
+"""Most seconds for one round trip. A stream without an answer by then is given up, and another one is opened."""
 _SESSION: Final = {
     "inbound.length": "1",
     "outbound.length": "1",
@@ -67,7 +69,7 @@ _SESSION: Final = {
 
 @dataclass
 class Figures:
-    """What was measured, in seconds."""
+    """The figures, in seconds."""
 
     echoes: dict[int, list[float]] = field(default_factory=dict)
     """Round trips of the raw streams, by the follower's id."""
@@ -145,14 +147,19 @@ class _Echo(StreamProtocol):
 
 
 @contextlib.asynccontextmanager
-async def _echo_behind(router: RouterPlace) -> AsyncIterator[Endpoint]:
-    """Serve echoes at a new destination of this router."""
+async def _echo_behind(network: RouterNetwork, router: RouterPlace) -> AsyncIterator[Endpoint]:
+    """Serve echoes at a new destination of this router, which a floodfill knows."""
     keys = DestinationKeys.generate()
     server = await asyncio.get_running_loop().create_server(_Echo, router.programs, 0)
     async with server:
         session = await Sam(router.address, SAM_PORT).session(keys, _SESSION)
         try:
             await session.forward(*server.sockets[0].getsockname()[:2])
+
+            async def known() -> bool:
+                return any([await network.holds(each, keys.destination.hash) for each in network.floodfills])
+
+            await until("a lease set of the echo server", STEP_SECONDS, known)
             yield Endpoint(keys.destination.b32, 1)
         finally:
             session.close()
@@ -167,11 +174,11 @@ async def _echo(router: RouterPlace, peer: Endpoint) -> list[float]:
         """Try until the routers know the new destination."""
         pinger = Pinger(seconds=_ROUND_SECONDS)
         try:
-            transport = await proxy.dial(peer, lambda: pinger, deadline=60)
+            transport = await proxy.dial(peer, lambda: pinger, deadline=_ECHO_SECONDS)
         except TransportError:
             return False
         try:
-            found[:] = await asyncio.wait_for(pinger.done, _ROUND_SECONDS + 60)
+            found[:] = await asyncio.wait_for(pinger.done, _ROUND_SECONDS + _ECHO_SECONDS)
         except (OSError, TimeoutError):
             return False
         finally:
@@ -200,11 +207,11 @@ async def _commit(farm: I2pFarm, leader: int) -> list[float]:
     return times
 
 
-async def _measure_commits(farm: I2pFarm, rounds: int, figures: Figures) -> None:
+async def _measure_commits(network: RouterNetwork, farm: I2pFarm, rounds: int, figures: Figures) -> None:
     leader = await farm.leader(STEP_SECONDS)
     async with contextlib.AsyncExitStack() as stack:
         peers = {
-            server: await stack.enter_async_context(_echo_behind(farm.routers[server]))
+            server: await stack.enter_async_context(_echo_behind(network, farm.routers[server]))
             for server in farm.ids
             if server != leader
         }
@@ -285,7 +292,7 @@ async def measure(network: RouterNetwork, directory: Path, rounds: int, kills: i
 
         await until(f"the set on {ENOUGH} floodfills", STEP_SECONDS, held)
         say(f"the set is on {ENOUGH} floodfills")
-        await _measure_commits(farm, rounds, figures)
+        await _measure_commits(network, farm, rounds, figures)
         for _ in range(kills):
             await _kill_publisher(network, farm, figures)
     return figures.document()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from gf_i2p.farm.record.status_record import MAX_RECORD_BYTES
-from gf_i2p.farm.state import MAX_AHEAD_MS, FarmState, SnapshotError
+from gf_i2p.farm.state import MAX_AHEAD_MS, FarmState, SnapshotError, decode_entry
 from tests.farm.strategies import NOW, leaf, record, text
 
 YEAR = 365 * 86_400_000
@@ -215,3 +215,14 @@ def test_a_clock_that_is_ahead_does_not_become_right_by_waiting() -> None:
         farm.apply(record(server, up=False, date=NOW + 25_000).encode(), index)
     assert farm.publisher is None
     assert farm.choice.why_not[2] == "its clock is 71 s ahead of the farm's"
+
+
+@pytest.mark.parametrize("before", [b"", b" ", b"\n", b"\t\r", b"\x0b", b"\xef\xbb\xbf", b"[", b"x"])
+def test_an_object_is_decoded_after_any_space_of_json_and_after_nothing_else(before: bytes) -> None:
+    expected = {"up": 1} if not before.strip(b" \t\n\r") else None
+    assert decode_entry(before + b'{"up":1}') == expected
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"null", b'"up"', b'["action"]', b"\xff" + bytes(1023)])
+def test_a_value_that_is_no_object_is_no_entry(value: bytes) -> None:
+    assert decode_entry(value) is None
