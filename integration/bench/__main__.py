@@ -16,7 +16,7 @@ from integration.bench.measures import MEASURES
 from integration.bench.report import report_table
 from integration.bench.suite import BUILD, Settings, Suite
 from integration.bench.systems.etcd import ETCD
-from integration.bench.systems.farm import FARM
+from integration.bench.systems.farm import FARM, LARGER
 from integration.bench.systems.h2load import ETCD_C_CLIENT
 from integration.bench.systems.pysyncobj import PYSYNCOBJ
 from integration.bench.systems.system import BenchError, System
@@ -31,7 +31,8 @@ DEFAULT_PROFILE = BUILD / "bench-profile.txt"
 
 def arguments(line: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    names = [*(each.name for each in (*SYSTEMS, *WORKLOADS, *MEASURES)), LIMITS]
+    systems = [system.name for system in (*SYSTEMS, *LARGER)]
+    names = [*systems, *(each.name for each in (*WORKLOADS, *MEASURES)), LIMITS]
     parser = argparse.ArgumentParser(
         prog="python -m integration.bench",
         description="Measure a gf-i2p farm (TLS, fsync) beside others: three nodes each on loopback, values of 1 KiB.",
@@ -75,7 +76,7 @@ def _count(text: str) -> int:
 
 
 def _systems(only: Sequence[str]) -> tuple[System, ...]:
-    return tuple(system for system in SYSTEMS if system.name in only) or SYSTEMS
+    return tuple(system for system in (*SYSTEMS, *LARGER) if system.name in only) or SYSTEMS
 
 
 def settings(options: argparse.Namespace) -> Settings:

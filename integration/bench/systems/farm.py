@@ -1,4 +1,4 @@
-"""The farm under measurement: three `gf-i2p run` processes over TLS with fsync, asked through FarmClient.
+"""The farm under measurement: `gf-i2p run` processes over TLS with fsync, asked through FarmClient.
 
 All writers share one FarmClient, as etcd's writers share one channel: requests are pipelined on one connection.
 """
@@ -6,13 +6,15 @@ All writers share one FarmClient, as etcd's writers share one channel: requests 
 import platform
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.transport.client.farm_client import FarmClient
-from integration.bench.systems.system import BenchError, Cluster, ClusterProcess, System, SystemClient
+from integration.bench.systems.system import NODES, BenchError, Cluster, ClusterProcess, System, SystemClient
 from integration.harness.local_farm import LocalFarm, NotSeenError
 
 
@@ -40,7 +42,7 @@ class SharedClient:
 
 
 class FarmCluster:
-    """Three running gf-i2p nodes on loopback."""
+    """Running gf-i2p nodes on loopback."""
 
     def __init__(self, farm: LocalFarm, *, cprofile: bool) -> None:
         self._farm = farm
@@ -110,10 +112,10 @@ class FarmCluster:
 
 
 @asynccontextmanager
-async def cluster(directory: Path, *, cprofile: bool = False) -> AsyncIterator[Cluster]:
-    """Run three nodes with their data below `directory`; see `integration.bench.systems.system.ClusterFactory`."""
+async def cluster(directory: Path, *, cprofile: bool = False, servers: int = NODES) -> AsyncIterator[Cluster]:
+    """Run nodes with their data below `directory`; see `integration.bench.systems.system.ClusterFactory`."""
     configure("error", "text")
-    with LocalFarm(directory) as farm:
+    with LocalFarm(directory, servers=servers) as farm:
         running = FarmCluster(farm, cprofile=cprofile)
         try:
             await running.leader()
@@ -123,3 +125,8 @@ async def cluster(directory: Path, *, cprofile: bool = False) -> AsyncIterator[C
 
 
 FARM = System(name="farm", title="farm", bulk_writers=4, check=check, version=version, cluster=cluster)
+LARGER = tuple(
+    replace(FARM, name=f"farm-{servers}", title=f"farm of {servers}", cluster=partial(cluster, servers=servers))
+    for servers in (5, 7)
+)
+"""Farms with more servers, which are no rivals: measured only when asked for."""
