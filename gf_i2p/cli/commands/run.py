@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import gc
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -113,13 +112,9 @@ def _leaf_farm(node_run: "_NodeRun", node_runs: Mapping[str, "_NodeRun"]) -> Lea
 
 
 def _settle() -> None:
-    """Freeze the objects that live until the end, so that no garbage collection looks at them again.
-
-    Let threads switch every 0.5 ms instead of 5 ms, so that the event loop waits less for the other threads.
-    """
+    """Freeze the objects that live until the end, so that no garbage collection looks at them again."""
     gc.collect()
     gc.freeze()
-    sys.setswitchinterval(0.0005)
 
 
 def _share(node_runs: Mapping[str, "_NodeRun"], tenants: Sequence[Tenant]) -> None:

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 HURRIED_SECONDS: Final = 25.0
-"""Seconds between the first sets of a session: i2pd may silently drop one, and takes at most one in 20 s."""
+"""Seconds between two sets of a session that follow each other quickly: i2pd takes at most one in 20 s."""
+EARLY_SECONDS: Final = (5.0, 10.0)
+"""Seconds after the first and the second set of a session. Most often i2pd drops the first set because the session has
+no outbound tunnel yet: i2pd gives up silently, and does not count the set. A set that comes while i2pd still counts 20 s
+after an earlier one goes out later, and costs nothing."""
 HURRIED_SETS: Final = 4
 
 
@@ -61,10 +65,16 @@ def next_due(last_set: LastSet | None, *, differs: bool, cadence: Cadence, now: 
         soonest = max(last_set.changed_at + cadence.min_seconds, last_set.at + HURRIED_SECONDS)
         dues.append(Due(soonest, "the leaves have changed"))
     if last_set.sent_count < cadence.hurried_sets:
-        dues.append(Due(last_set.at + HURRIED_SECONDS, "a router may have dropped one of the first sets"))
+        soon = last_set.at + hurried_pause(last_set.sent_count)
+        dues.append(Due(soon, "a router may have dropped one of the first sets"))
     if last_set.missed:
         dues.append(Due(last_set.at + backoff(last_set.retries, cadence), "the last set was not found"))
     return min(dues, key=lambda due: due.at)
+
+
+def hurried_pause(sent_count: int) -> float:
+    """Return the seconds from a session's set to the next hurried set. `sent_count`: 1 for the first set, and so on."""
+    return EARLY_SECONDS[sent_count - 1] if sent_count <= len(EARLY_SECONDS) else HURRIED_SECONDS
 
 
 def backoff(retries: int, cadence: Cadence) -> float:

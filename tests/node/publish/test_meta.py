@@ -9,7 +9,7 @@ import pytest
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing import announcement, meta
-from gf_i2p.farm.publishing.cadence import HURRIED_SECONDS, HURRIED_SETS
+from gf_i2p.farm.publishing.cadence import HURRIED_SECONDS, HURRIED_SETS, hurried_pause
 from gf_i2p.farm.publishing.lease import LEASE_SECONDS
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
@@ -71,7 +71,7 @@ async def test_the_first_sets_are_hurried_and_then_all_is_calm(tmp_path: Path, m
     async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         for sent in range(2, HURRIED_SETS + 1):
-            made.now += HURRIED_SECONDS - 1
+            made.now += hurried_pause(sent - 1) - 1
             await made.polls()
             assert len(made.bridge.sent) == sent - 1
             made.now += 1
