@@ -32,6 +32,7 @@ from integration.bench.report import (
 )
 from integration.bench.systems.system import BenchError, Cluster, ClusterProcess, Killable, System
 from integration.bench.workloads import CONCURRENT, VALUE_BYTES, Sample, Workload
+from integration.harness.processes import ProcessEndedError
 
 BUILD = Path(__file__).parents[2] / "build"  # on the checkout's disk, not in a /tmp that may be in memory
 START_SECONDS = 2.0  # about the time of a cluster's start: for the forecast only
@@ -116,8 +117,8 @@ class Suite:
         """Run one repeat. A failure of a system costs this repeat the rest of its figures, and is told at the end."""
         try:
             self._in_loop(system, self._measure(system))
-        except BenchError as error:
-            self._failures.append(f"{system.title}: {error}")
+        except* (BenchError, ProcessEndedError) as group:  # a load's writers fail as a group
+            self._failures.append(f"{system.title}: {_first(group)}")
             say(f"FAILED, and goes on without: {self._failures[-1]}")
 
     def _limits(self) -> dict[str, float]:
@@ -208,6 +209,13 @@ def _cprofile(leader: ClusterProcess) -> Path:
     if leader.cprofile is None or not leader.cprofile.exists():
         raise BenchError("The leader wrote no cProfile file. Install py-spy: .venv/bin/pip install py-spy")
     return leader.cprofile
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the first error of a group of groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _rate(one: BenchFigures) -> str:

@@ -10,9 +10,9 @@ from typing import Final
 HURRIED_SECONDS: Final = 25.0
 """Seconds between two sets of a session that follow each other quickly: i2pd takes at most one in 20 s."""
 EARLY_SECONDS: Final = (5.0, 10.0)
-"""Seconds after the first and the second set of a session. Most often i2pd drops the first set because the session has
-no outbound tunnel yet: i2pd gives up silently, and does not count the set. A set that comes while i2pd still counts 20 s
-after an earlier one goes out later, and costs nothing."""
+"""Seconds after the first and the second set of a session. i2pd 2.45 often drops the first set, because the session has
+no outbound tunnel yet. Such a set does not count. After a set that counts, i2pd takes the next one 20 s later: to send
+more sets meanwhile costs nothing."""
 HURRIED_SETS: Final = 4
 
 

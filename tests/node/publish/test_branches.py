@@ -70,7 +70,7 @@ async def test_a_new_branch_is_hurried_as_a_new_session_is(tmp_path: Path, monke
             made.now += HURRIED_SECONDS
             await sends(made, 2 * number)
         many(made, monkeypatch, 16, 1)
-        await made.elapses(LEAST_SECONDS)
+        made.now += HURRIED_SECONDS
         await becomes("two branches and the set above", lambda: len(made.bridge.sent) == 2 * HURRIED_SETS + 3)
         for number in range(2, HURRIED_SETS + 1):
             made.now += HURRIED_SECONDS
