@@ -106,11 +106,12 @@ async def test_only_urgent_entries_compete_for_the_processor(tmp_path: Path, urg
         assert values(tmp_path / "history") == [1, 2]
 
 
-@pytest.mark.parametrize(("seconds", "urgent"), [(-1.0, True), (600.0, False)])
+@pytest.mark.parametrize(("seconds", "most", "urgent"), [(-1.0, 10**6, True), (600.0, 0, True), (600.0, 10**6, False)])
 async def test_entries_become_urgent_when_the_history_stays_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, urgent: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, most: int, urgent: bool
 ) -> None:
     monkeypatch.setattr(exporter_module, "_PATIENCE_SECONDS", seconds)
+    monkeypatch.setattr(exporter_module, "_PATIENT_ENTRIES", most)
     appended: list[bool] = []
     append = RemoteHistory.append
 
