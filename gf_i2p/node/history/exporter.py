@@ -41,8 +41,8 @@ _PAGE_BYTES: Final = 1 << 20
 _GATHER_SECONDS: Final = 0.25
 _PATIENCE_SECONDS: Final = 5.0
 _PATIENT_ENTRIES: Final = 4096
-"""With more, entries leave the log's memory before they are exported. To read them from the disk costs the node more
-time than the history takes: leaders that were killed had successors after 0.8 s instead of 0.5 s."""
+"""With more, entries leave the log's memory before they are exported. To read them from the disk costs the node time:
+a follower caught up on 100,000 entries in 2.8 s instead of 1.6 s."""
 _CHECK_SECONDS: Final = 60.0
 """Seconds between two checks of an idle history, and between attempts to rotate.
 
