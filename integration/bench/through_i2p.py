@@ -22,7 +22,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import aiohttp
 
@@ -32,7 +32,6 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.file_names import SOCKET_FILE
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
-from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.endpoint import Endpoint
 from integration.bench.limits import fsync_ms
 from integration.bench.pinger import Pinger
@@ -40,12 +39,15 @@ from integration.bench.report import percentile
 from integration.bench.suite import BUILD, describe_machine, say
 from integration.bench.systems.farm import FARM
 from integration.bench.systems.system import BenchError
+from integration.bench.tls_echo import Echo
 from integration.bench.workloads import VALUE_BYTES
 from integration.harness.lease_set_check import META
 from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.namespace import MissingError, check_programs
 from integration.testnet.router import PROXY_PORT, SAM_PORT
+from integration.testnet.router_console import StoredLeaseSet
+from integration.testnet.router_files import SESSION
 from integration.testnet.router_network import RouterNetwork, RouterPlace
 
 SERVERS: Final = 3
@@ -58,13 +60,6 @@ _ROUND_SECONDS: Final = 3.0
 """Length of one echo of each follower, and of one run of commits."""
 _ECHO_SECONDS: Final = 10.0
 """Most seconds for one round trip. A stream without an answer by then is given up, and another one is opened."""
-_SESSION: Final = {
-    "inbound.length": "1",
-    "outbound.length": "1",
-    "inbound.quantity": "4",
-    "outbound.quantity": "2",
-}
-"""The tunnels of the nodes' own sessions: see `integration.testnet.router_files`."""
 
 
 @dataclass
@@ -131,28 +126,27 @@ def table(document: Mapping[str, Any]) -> str:
 # Commits beside raw streams -------------------------------------------------------------------------------------------
 
 
-class _Echo(StreamProtocol):
+class _EchoBehindSam(Echo):
     """Sends back what comes after the first line, which is the router's: the peer's destination."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
+        super().connection_made(transport)
         self._begun = False
 
     def data_received(self, data: bytes) -> None:
         if not self._begun:
             _, line_end, data = data.partition(b"\n")
             self._begun = bool(line_end)
-        if data:
-            self._transport.write(data)
+        super().data_received(data)
 
 
 @contextlib.asynccontextmanager
 async def _echo_behind(network: RouterNetwork, router: RouterPlace) -> AsyncIterator[Endpoint]:
     """Serve echoes at a new destination of this router, which a floodfill knows."""
     keys = DestinationKeys.generate()
-    server = await asyncio.get_running_loop().create_server(_Echo, router.programs, 0)
+    server = await asyncio.get_running_loop().create_server(_EchoBehindSam, router.programs, 0)
     async with server:
-        session = await Sam(router.address, SAM_PORT).session(keys, _SESSION)
+        session = await Sam(router.address, SAM_PORT).session(keys, SESSION)
         try:
             await session.forward(*server.sockets[0].getsockname()[:2])
 
@@ -247,23 +241,25 @@ async def _publishes(farm: I2pFarm) -> tuple[int, int]:
     return found
 
 
+async def _holders(network: RouterNetwork, farm: I2pFarm) -> list[StoredLeaseSet]:
+    """Return the farm's set as each floodfill that has one holds it."""
+    farm.check()
+    return list((await network.holders(farm.master.destination.b32, META)).values())
+
+
 async def _kill_publisher(network: RouterNetwork, farm: I2pFarm, figures: Figures) -> None:
-    b32 = farm.master.destination.b32
     publisher, published = await _publishes(farm)
     leader = await farm.leader(STEP_SECONDS)
-    before = await network.holders(b32, META)
-    newest = max((held.expires for held in before.values()), default=None)
+    newest = max((held.expires for held in await _holders(network, farm)), default=None)
     farm.kill(publisher)
     began = time.monotonic()
 
     async def replaced() -> bool:
-        farm.check()
         answers = [await farm.status(server) for server in farm.running]
         sent = [answer["farm"]["publishing"] for answer in answers if answer is not None]
         if all(each is None or each["published"] <= published for each in sent):
             return False  # a newer set than before may be the last one of the killed publisher
-        held = await network.holders(b32, META)
-        return sum(newest is None or each.expires > newest for each in held.values()) >= ENOUGH
+        return sum(newest is None or each.expires > newest for each in await _holders(network, farm)) >= ENOUGH
 
     await until(f"a newer set on {ENOUGH} floodfills", STEP_SECONDS, replaced, poll=_LOOK_SECONDS)
     figures.takeovers.append(time.monotonic() - began)
@@ -274,27 +270,32 @@ async def _kill_publisher(network: RouterNetwork, farm: I2pFarm, figures: Figure
     await farm.converged(STEP_SECONDS)
 
 
+async def _measure_farm(network: RouterNetwork, farm: I2pFarm, figures: Figures, *, rounds: int, kills: int) -> None:
+    farm.place(themselves=True)
+    farm.start_all()
+    await farm.leader(STEP_SECONDS)
+    say("the farm has a leader")
+    await _publishes(farm)
+
+    async def held() -> bool:
+        return len(await _holders(network, farm)) >= ENOUGH
+
+    await until(f"the set on {ENOUGH} floodfills", STEP_SECONDS, held)
+    say(f"the set is on {ENOUGH} floodfills")
+    await _measure_commits(network, farm, rounds, figures)
+    for _ in range(kills):
+        await _kill_publisher(network, farm, figures)
+
+
 async def measure(network: RouterNetwork, directory: Path, rounds: int, kills: int) -> dict[str, Any]:
-    """Measure on this network; return the document. Raises `NotSeenError`."""
+    """Measure on this network; return the document. Raises `BenchError`, also with the ends of the nodes' logs."""
     routers = [router for router in network.of("i2pd") if not router.floodfill][-SERVERS:]
     figures = Figures(fsync=fsync_ms(directory) / 1e3)
     with I2pFarm(directory / "farm", routers, password=network.password) as farm:
-        farm.place(themselves=True)
-        farm.start_all()
-        await farm.leader(STEP_SECONDS)
-        say("the farm has a leader")
-        await _publishes(farm)
-        b32 = farm.master.destination.b32
-
-        async def held() -> bool:
-            farm.check()
-            return len(await network.holders(b32, META)) >= ENOUGH
-
-        await until(f"the set on {ENOUGH} floodfills", STEP_SECONDS, held)
-        say(f"the set is on {ENOUGH} floodfills")
-        await _measure_commits(network, farm, rounds, figures)
-        for _ in range(kills):
-            await _kill_publisher(network, farm, figures)
+        try:
+            await _measure_farm(network, farm, figures, rounds=rounds, kills=kills)
+        except NotSeenError as error:
+            raise BenchError(f"{error}\n{farm.complaints()}") from error
     return figures.document()
 
 
@@ -307,8 +308,11 @@ async def _inside(network: RouterNetwork, options: argparse.Namespace) -> int:
         async with network:
             try:
                 document = await measure(network, Path(directory), options.rounds, options.kills)
-            except (NotSeenError, BenchError, aiohttp.ClientError, TimeoutError) as error:
-                print(json.dumps({"error": str(error)}) if options.json else f"bench-i2p: {error}")
+            except (BenchError, aiohttp.ClientError, TimeoutError) as error:
+                if options.json:
+                    print(json.dumps({"error": str(error)}))
+                else:
+                    print(f"bench-i2p: {error}", file=sys.stderr)
                 return 1
     text = json.dumps(document, indent=2)
     if options.output is not None:

@@ -14,13 +14,14 @@ LISTEN_PORT: Final = 4150
 """Default port of a node for the streams that the router brings."""
 LEAF_LINE: Final = '# leaf = "....b32.i2p"'
 """The line of a new configuration that the leaf replaces."""
-_SESSION: Final = """\
-[router.session]
-"inbound.length" = "1"
-"outbound.length" = "1"
-"inbound.quantity" = "4"
-"outbound.quantity" = "2"
-"""
+SESSION: Final = {
+    "inbound.length": "1",
+    "outbound.length": "1",
+    "inbound.quantity": "4",
+    "outbound.quantity": "2",
+}
+"""The options of each node's session at its router."""
+_SESSION_TABLE: Final = "[router.session]\n" + "".join(f'"{name}" = "{value}"\n' for name, value in SESSION.items())
 _PROXY_LINE: Final = f'proxy = "127.0.0.1:{PROXY_PORT}"'
 
 
@@ -82,7 +83,7 @@ def place(
                 f'i2pcontrol_fingerprint = "{router.fingerprint}"'
             ),
             'mode = "off"': 'mode = "meta"',
-            "# [router.session]": _SESSION + "\n# [router.session]",
+            "# [router.session]": _SESSION_TABLE + "\n# [router.session]",
             f"127.0.0.1:{before}": listen,
         },
     )

@@ -40,7 +40,8 @@ MEMORY_BYTES: Final = 512 << 20
 class HistoryService:
     """Answers the requests of one node.
 
-    `clock`: see `History.open`. `prepare` is called in the thread that does what is not urgent, before its first work.
+    `clock`: see `History.open`. `on_patient_thread` is called in the thread that does what is not urgent, when that
+    thread begins.
     """
 
     def __init__(
@@ -49,9 +50,9 @@ class HistoryService:
         answers: RawIOBase,
         clock: Callable[[], int] = now_ms,
         *,
-        prepare: Callable[[], None] = lambda: None,
+        on_patient_thread: Callable[[], None] = lambda: None,
     ) -> None:
-        self._prepare = prepare
+        self._on_patient_thread = on_patient_thread
         self._requests = requests
         self._answers = answers
         self._clock = clock
@@ -69,17 +70,17 @@ class HistoryService:
         if history is None:
             return
         packing = Packing(history, self._tell)
-        patient = ThreadPoolExecutor(1, "patient", self._prepare)
+        patient = ThreadPoolExecutor(1, "patient", self._on_patient_thread)
         try:
             packing.wake()
             while (request := self._waiting.get()) is not None:
                 head, body = request
                 if head["do"] == "append":
                     packing.note_entries()
-                if head["do"] == "append" and not head["urgent"]:
-                    patient.submit(self._answer, history, head, body).result()
-                else:
+                if head.get("urgent", True):
                     self._answer(history, head, body)
+                else:
+                    patient.submit(self._answer, history, head, body).result()
                 packing.wake()
         finally:
             patient.shutdown()
@@ -168,7 +169,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     requests = FileIO(sys.stdin.fileno(), "r", closefd=False)
     answers = FileIO(sys.stdout.fileno(), "w", closefd=False)
-    HistoryService(requests, answers, prepare=run_when_idle).run()
+    HistoryService(requests, answers, on_patient_thread=run_when_idle).run()
 
 
 if __name__ == "__main__":
