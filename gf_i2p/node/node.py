@@ -436,7 +436,7 @@ class Node:
         """
         lost = self.links.get(peer)
         if lost is not None and lost.unreachable and any(link.connected for link in self.links.values()):
-            self.driver.unreachable(peer)
+            self.driver.unreachable(peer, refused=lost.refused)
 
     def lacking(self, server: ClusterServer) -> str | None:
         """Return why the files, as last loaded, do not let this node speak with a joining server; None: no obstacle."""

@@ -10,7 +10,8 @@ Ousterhout, extended version), and "thesis" is Ongaro's. This core is stricter t
   majority hears no leader. The wire has no pre-vote, and these three rules replace the pre-vote. So a server that
   returns, or that has lost some of its links, deposes no leader that a majority hears.
 - When the connection to the leader breaks and the leader cannot be dialled again, a follower waits only half the
-  time (`Timing.doubt`). All other followers still regard the leader as live.
+  time (`Timing.doubt`), and a quarter when the leader's machine refuses the connection (`doubt_when_refused`). All
+  other followers still regard the leader as live.
 - A follower commits only entries that an AppendEntries has shown to be the same in the leader's log.
 - Other servers raise this server's term at a bounded rate (`allowance`).
 - An answer to a client is final: accepted means committed, refused means not in the log. When the outcome is unknown,
@@ -91,7 +92,6 @@ class Core:
         self._term_allowance = Allowance(TERMS_AT_ONCE, TERMS_A_SECOND, now)
         self._role: Leader | Candidate | None = None  # None: follower
         self._heard_at = float("-inf")  # when the leader last sent something
-        self._in_doubt = False  # whether dialling the leader has failed since its connection broke
         self._timeout = ElectionTimeout(self._state, uniform)
         self._older_log_asked = False  # whether, since a leader was heard, a voter with an older log wanted a vote
         self._follower = Follower(self._state, check_snapshot, now)
@@ -279,9 +279,10 @@ class Core:
                     self._role.reachable(peer, self._now)
                 else:
                     self._reachable(peer)
-            case Unreachable(peer):
-                if self._role is None and not self._in_doubt and peer == self.leader:
-                    self._doubt_leader()
+            case Unreachable(peer, refused):
+                if self._role is None and peer == self.leader and self._timeout.is_news(refused=refused):
+                    first = self._timeout.doubt(self._now, self._heard_at, refused=refused)
+                    self._inquiry.next_at = min(self._inquiry.next_at, first)
             case Snapshotted(last_index, data, drop):
                 self._snapshotted(last_index, data, drop)
             case StepDown():
@@ -316,7 +317,7 @@ class Core:
     def _reachable(self, peer: int) -> None:
         if isinstance(self._role, Candidate):
             self._role.ask(peer)
-        elif self._in_doubt and peer == self.leader:
+        elif self._timeout.in_doubt and peer == self.leader:
             self._trust_leader()
         self._inquiry.forget_flight(peer)
         if not self._leader_is_live() and self._may_campaign() and peer in self._state.configurations.voters:
@@ -458,16 +459,8 @@ class Core:
     def _await_election(self) -> None:
         self._timeout.draw(self._now)
 
-    def _doubt_leader(self) -> None:
-        """Shorten the election time-out, because the leader cannot be dialled."""
-        self._in_doubt = True
-        first = max(self._now, self._heard_at + self._state.timing.doubt)
-        self._inquiry.next_at = min(self._inquiry.next_at, first)
-        self._timeout.shorten(first)
-
     def _trust_leader(self) -> None:
         """Return to the normal election time-out: the leader can be dialled again."""
-        self._in_doubt = False
         self._inquiry.next_at = max(self._inquiry.next_at, self._heard_at + self._state.timing.election_min)
         self._timeout.restore(self._heard_at)
 
@@ -478,7 +471,7 @@ class Core:
             self._await_election()  # only a leader had no time-out running
             self._inquiry.begin_anew(self._now, self._state.timing.doubt)
         self._role = None
-        self._in_doubt = False
+        self._timeout.trust()
         self._state.leader = leader
 
     def _enter_term(self, term: int) -> None:
@@ -538,9 +531,7 @@ class Core:
     def _leader_is_live(self) -> bool:
         if isinstance(self._role, Leader):
             return True  # check-quorum deposes a leader without a majority
-        timing = self._state.timing
-        patience = timing.doubt if self._in_doubt else timing.election_min
-        return self.leader != NOBODY and self._now < self._heard_at + patience
+        return self.leader != NOBODY and self._now < self._heard_at + self._timeout.patience
 
     def _request_vote(self, token: Token, request: Request) -> None:
         state = self._state

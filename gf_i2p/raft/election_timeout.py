@@ -26,6 +26,9 @@ class ElectionTimeout:
         """Number of elections in a row that a refusal has ended."""
         self.unheard = 0
         """Number of time-outs in a row that have ended without a leader's message."""
+        self.in_doubt = False
+        """Whether dialling the leader has failed since its last message."""
+        self._is_refused = False  # whether the leader's machine has refused a connection since then
         self._state = state
         self._uniform = uniform
 
@@ -60,14 +63,36 @@ class ElectionTimeout:
             timing = self._state.timing
             self.at = min(self.at, now + self._uniform(timing.election_min, timing.election_max))
 
-    def shorten(self, first: float) -> None:
-        """End the time-out within `election_min` after `first`, because the leader cannot be dialled.
+    @property
+    def patience(self) -> float:
+        """Seconds of silence after which this server votes against its leader."""
+        timing = self._state.timing
+        if self._is_refused:
+            return timing.doubt_when_refused
+        return timing.doubt if self.in_doubt else timing.election_min
 
-        The end is random, because other servers may lose the leader at the same time. An earlier end stays.
+    def is_news(self, *, refused: bool) -> bool:
+        """Return whether a failed dial of the leader makes this server more doubtful. `refused`: as in `doubt`."""
+        return not self.in_doubt or (refused and not self._is_refused)
+
+    def doubt(self, now: float, heard_at: float, *, refused: bool) -> float:
+        """Shorten the time-out, because the leader cannot be dialled; return the earliest time of its end.
+
+        The end is random, because other servers may lose the leader at the same time. An earlier end stays. `refused`:
+        the leader's machine refuses connections.
         """
-        self.at = min(self.at, self._uniform(first, first + self._state.timing.election_min))
+        self.in_doubt, self._is_refused = True, refused
+        first = max(now, heard_at + self.patience)
+        spread = self._state.timing.election_min / (2 if refused else 1)
+        self.at = min(self.at, self._uniform(first, first + spread))
+        return first
+
+    def trust(self) -> None:
+        """End the doubt, because a leader is heard, or none is followed any more."""
+        self.in_doubt = self._is_refused = False
 
     def restore(self, heard_at: float) -> None:
-        """Return to the normal length, counted from the leader's last message, after `shorten`."""
+        """Return to the normal length, counted from the leader's last message, because the leader can be dialled."""
+        self.trust()
         timing = self._state.timing
         self.at = max(self.at, heard_at + self._uniform(timing.election_min, timing.election_max))

@@ -47,6 +47,8 @@ class Unreachable(NamedTuple):
     """
 
     peer: int
+    refused: bool = False
+    """Whether the peer's machine has answered that no process listens there."""
 
 
 class Proposal(NamedTuple):

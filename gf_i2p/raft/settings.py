@@ -30,6 +30,15 @@ class Timing:
         """
         return max(self.election_min / 2, 2 * self.heartbeat)
 
+    @property
+    def doubt_when_refused(self) -> float:
+        """Seconds of silence that replace `doubt` when the leader's machine refuses connections.
+
+        The machine answers, and no process listens: the leader's process has almost certainly ended. A quarter of
+        `election_min`, but more than one heartbeat, so that a leader whose messages still arrive keeps leading.
+        """
+        return max(self.election_min / 4, 1.25 * self.heartbeat)
+
 
 LAN = Timing(heartbeat=0.1, election_min=0.5, election_max=1.0)
 """For servers whose messages take about a millisecond."""

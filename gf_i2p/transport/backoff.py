@@ -9,9 +9,10 @@ CEILING_SECONDS: Final = 5.0
 
 
 class Backoff:
-    """Delays that double on average, with jitter, so that clients that failed together do not come back together.
+    """Delays that grow, with jitter, so that clients that failed together do not come back together.
 
-    Each delay is uniform between the floor and a limit that starts at twice the floor and doubles up to the ceiling.
+    Each delay is uniform between the floor and a limit. The limit starts at twice the floor and grows up to the ceiling
+    by the factor `growth` at each delay.
     """
 
     def __init__(
@@ -19,22 +20,28 @@ class Backoff:
         *,
         floor: float = FLOOR_SECONDS,
         ceiling: float = CEILING_SECONDS,
+        growth: float = 2.0,
         random: Callable[[], float] = random.random,
     ) -> None:
-        """`floor`, `ceiling`: seconds, floor above 0 and at most the ceiling. `random`: uniform in [0, 1)."""
+        """`floor`, `ceiling`: seconds, floor above 0 and at most the ceiling. `growth`: at least 1.
+
+        `random`: uniform in [0, 1).
+        """
         if not 0 < floor <= ceiling:
             raise ValueError(f"a back-off needs 0 < floor ({floor}) <= ceiling ({ceiling})")
         self._floor = floor
         self.ceiling = ceiling
         """Seconds, at least the floor; a change counts for later delays."""
+        self._growth = growth
         self._random = random
-        self._limit = floor
+        self._limit = 2 * floor
 
     def next(self) -> float:
         """Return the seconds to wait now."""
-        self._limit = min(2 * self._limit, self.ceiling)
-        return self._floor + self._random() * (self._limit - self._floor)
+        limit = min(self._limit, self.ceiling)
+        self._limit = self._growth * limit
+        return self._floor + self._random() * (limit - self._floor)
 
     def reset(self) -> None:
         """Begin again with the shortest delay, after a success."""
-        self._limit = self._floor
+        self._limit = 2 * self._floor

@@ -19,6 +19,10 @@ class UnreachableError(DialError):
     """The peer did not answer at all: the peer does not run, or the way to the peer is broken."""
 
 
+class NotListeningError(UnreachableError):
+    """The peer's machine has answered that no process listens at the peer's address: the peer does not run."""
+
+
 class PeerRefusedError(DialError):
     """The peer's certificate is not the one that the settings name. Nothing was sent to the peer."""
 

@@ -10,7 +10,14 @@ from typing import Final, cast
 import structlog
 
 from gf_i2p.transport.backoff import Backoff
-from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, challenged_again, dial_error_of
+from gf_i2p.transport.errors import (
+    DialError,
+    NotListeningError,
+    TransportError,
+    UnreachableError,
+    challenged_again,
+    dial_error_of,
+)
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.login_channel import channel_to
 from gf_i2p.transport.stream_protocol import StreamProtocol
@@ -77,6 +84,8 @@ class PeerLink:
         """Why there is no connection: a sentence for the operator; None with a connection, or before the first try."""
         self.unreachable = False
         """Whether a connection that was up has ended, and the peer has not answered at all since."""
+        self.refused = False
+        """Whether, moreover, the peer's machine has answered that no process listens there."""
         self.round_trip: float | None = None
         """Seconds from the latest upgrade request to its answer: one round trip, and through an HTTP proxy inside I2P
         also the opening of a stream. None before the first answer."""
@@ -185,6 +194,7 @@ class PeerLink:
             except (TransportError, ProtocolError) as error:
                 reason = str(error)
                 self.unreachable = was_connected and isinstance(error, UnreachableError)
+                self.refused = was_connected and isinstance(error, NotListeningError)
             except Exception as error:  # noqa: BLE001 - any defect of this program
                 # Without this handler the link would be dead, and no log would say so before the node stops.
                 reason = f"a defect in this program: {error!r}; its traceback is in this node's log"
@@ -273,7 +283,7 @@ class PeerLink:
         """Take over a connection whose handshake is complete."""
         self._connection = connection
         self.last_error = None
-        self.unreachable = False
+        self.unreachable = self.refused = False
         if self._on_up is not None:
             self.call(self._on_up)
 

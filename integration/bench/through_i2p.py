@@ -267,7 +267,7 @@ async def _kill_publisher(network: RouterNetwork, farm: I2pFarm, figures: Figure
     also = ", which led" if publisher == leader else ""
     say(f"publisher {publisher}{also}, killed to a newer set on {ENOUGH} floodfills: {figures.takeovers[-1]:.1f} s")
     farm.start(publisher)
-    await farm.converged(STEP_SECONDS)
+    await farm.whole(STEP_SECONDS)  # a peer's i2pd may need two minutes to learn the new keys of a destination
 
 
 async def _measure_farm(network: RouterNetwork, farm: I2pFarm, figures: Figures, *, rounds: int, kills: int) -> None:

@@ -213,6 +213,15 @@ class LocalFarm:
         await until("equal logs on all servers", seconds, equal)
         return length[0]
 
+    async def whole(self, seconds: float = 120.0) -> None:
+        """Wait until each server has a connection to each other server, so that any two can elect a leader."""
+
+        async def connected() -> bool:
+            answers = [await self.status(server_id) for server_id in self.ids]
+            return all(a is not None and all(each["connected"] for each in a["servers"]) for a in answers)
+
+        await until("connections between all servers", seconds, connected)
+
     async def records(self, server_id: int) -> dict[int, dict[str, Any]]:
         """Return the newest record of each server and member, by id, in a server's log. No snapshot may be there."""
         found: dict[int, dict[str, Any]] = {}

@@ -48,6 +48,60 @@ def test_the_wait_is_never_shorter_than_two_heartbeats() -> None:
     assert wait(lab, 2) == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("timing", [LAN, I2P])
+def test_a_leader_whose_machine_refuses_connections_is_waited_for_a_quarter(timing: Timing) -> None:
+    shortest = max(timing.election_min / 4, timing.heartbeat * 1.25)
+    for highest, after in ((False, shortest), (True, shortest + timing.election_min / 2)):
+        lab = led_by_1(timing, highest=highest)
+        lab.step(2, inputs.Unreachable(1, refused=True))
+        assert wait(lab, 2) == pytest.approx(after)
+        lab = led_by_1(timing, highest=highest)
+        lab.step(2, inputs.Unreachable(1))  # the dial timed out, and a later dial was refused
+        lab.step(2, inputs.Unreachable(1, refused=True))
+        lab.step(2, inputs.Unreachable(1))
+        assert wait(lab, 2) == pytest.approx(after)
+
+
+def test_a_leader_whose_machine_refuses_connections_may_miss_no_heartbeat() -> None:
+    timing = Timing(heartbeat=0.1, election_min=0.2, election_max=0.4)
+    lab = led_by_1(timing)
+    lab.step(2, inputs.Unreachable(1, refused=True))
+    assert wait(lab, 2) == pytest.approx(0.125)
+
+
+def test_a_server_that_was_refused_votes_after_the_quarter_and_its_peers_do_not() -> None:
+    lab = led_by_1()
+    lab.step(3, inputs.Unreachable(1, refused=True))
+    lab.now += LAN.doubt_when_refused * 0.99
+    assert not vote(lab, 3, asker=2)
+    lab.now += LAN.doubt_when_refused * 0.02
+    assert not vote(lab, 2, asker=3)
+    assert vote(lab, 3, asker=2)
+
+
+def test_two_servers_that_were_refused_elect_one_of_them_within_half_a_time_out() -> None:
+    lab = led_by_1()
+    lab.crash(1)
+    lab.step(2, inputs.Unreachable(1, refused=True))
+    lab.step(3, inputs.Unreachable(1, refused=True))
+    lab.advance(LAN.doubt_when_refused)
+    assert {lab.core(2).leader, lab.core(3).leader} in ({2}, {3})
+    assert lab.core(2).term == 2
+
+
+@pytest.mark.parametrize("news", ["a message of the leader", "a new connection"])
+def test_a_refusal_counts_until_the_leader_shows_itself(news: str) -> None:
+    lab = led_by_1()
+    lab.step(2, inputs.Unreachable(1, refused=True))
+    if news == "a new connection":
+        lab.step(2, inputs.Reachable(1))
+    else:
+        lab.advance(LAN.heartbeat)
+    assert wait(lab, 2) >= LAN.election_min * 0.99
+    lab.now += LAN.doubt * 1.1
+    assert not vote(lab, 2, asker=3)
+
+
 def test_the_wait_is_never_lengthened() -> None:
     lab = led_by_1(highest=True)
     lab.now += LAN.election_max - 0.01

@@ -42,3 +42,8 @@ def test_the_ceiling_can_be_changed_and_the_delays_go_on_from_where_they_are() -
 def test_limits_that_make_no_sense_are_refused(floor: float, ceiling: float) -> None:
     with pytest.raises(ValueError, match="0 < floor"):
         Backoff(floor=floor, ceiling=ceiling)
+
+
+def test_the_growth_can_be_gentle() -> None:
+    backoff = Backoff(floor=0.02, ceiling=0.06, growth=1.5, random=lambda: 1.0)
+    assert [backoff.next() for _ in range(4)] == pytest.approx([0.04, 0.06, 0.06, 0.06])

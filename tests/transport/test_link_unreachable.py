@@ -24,21 +24,23 @@ UP = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: webso
 
 
 async def test_a_connection_that_broke_and_cannot_be_made_again_shows_as_unreachable(node: Identity) -> None:
-    states: list[bool] = []
+    states: list[tuple[bool, bool]] = []
     link: PeerLink
     async with serving(node, echo) as farm:
-        link = farm.link(on_down=lambda: states.append(link.unreachable))
+        link = farm.link(on_down=lambda: states.append((link.unreachable, link.refused)))
         link.start()
         await until(lambda: link.connected)
         assert not link.unreachable
+        assert not link.refused
         port = farm.endpoint.port
     try:
         await until(lambda: len(states) >= 3)
-        assert states[0] is False, "it broke, and nobody has dialled since"
-        assert states[1:3] == [True, True]
+        assert states[0] == (False, False), "it broke, and nobody has dialled since"
+        assert states[1:3] == [(True, True), (True, True)], "the machine answers that no process listens"
         async with serving(node, echo, port=port):
             await until(lambda: link.connected)
             assert not link.unreachable
+            assert not link.refused
     finally:
         await link.stop()
 

@@ -239,10 +239,10 @@ class Driver:
             self.timeouts.dialled(peer, self._loop.time())
             self._adopt_timing()
 
-    def unreachable(self, peer: int) -> None:
-        """Note that the connection to `peer` broke, and a later attempt to dial `peer` has failed."""
+    def unreachable(self, peer: int, *, refused: bool) -> None:
+        """Note that the connection broke, and a later dial has failed. `refused`: see `inputs.Unreachable`."""
         if self._end_reason is None:
-            self._step(inputs.Unreachable(peer))
+            self._step(inputs.Unreachable(peer, refused))
 
     async def post(self, values: Sequence[bytes], *, seconds: float) -> int:
         """Append Application entries; return the index of the last one when all are committed.

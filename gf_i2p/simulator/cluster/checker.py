@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
-from gf_i2p.raft.inputs import Input
+from gf_i2p.raft.inputs import Input, Unreachable
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.simulator.cluster.invariants.all_invariants import ALL
@@ -130,6 +130,9 @@ class Checker:
         server = self.facts.servers[server_id]
         for ask in self._takes:
             ask(server, event, effects, clock)
+
+        if isinstance(event, Unreachable) and event.refused and event.peer == server.leader:
+            server.hearing = None  # the server now waits for less than the pauses that `followed` allows
 
     def followed(self, server_id: int, leader: int, term: int) -> None:
         """Note that a server has taken a message of the leader of this term."""

@@ -243,9 +243,9 @@ class ConnectedLink:
         net, own_id, peer_id = self._net, self.server.id, self._peer.id
         trip = net.seconds(own_id, peer_id) + net.seconds(peer_id, own_id)
         if self._is_silent():
-            net.events.after(net.patience, self.server.enter, self.life, self._dial_failed)
+            net.events.after(net.patience, self.server.enter, self.life, self._dial_failed, False)
         elif not self._peer.up:
-            net.events.after(trip, self.server.enter, self.life, self._dial_failed)
+            net.events.after(trip, self.server.enter, self.life, self._dial_failed, True)
         else:
             hidden = net.hidden(own_id, peer_id)
             net.events.after(hidden + HANDSHAKE_TRIPS * trip, self.server.enter, self.life, self._dial_succeeded)
@@ -257,18 +257,19 @@ class ConnectedLink:
         )
 
     def _dial_succeeded(self) -> None:
-        if self._is_silent() or not self._peer.up:
-            self._dial_failed()
+        silent = self._is_silent()
+        if silent or not self._peer.up:
+            self._dial_failed(not silent)
             return
         self._pause = self._redial[0]
         self._broken = False
         self._connection = Connection(self._net, self, self._peer)
         self.server.step(inputs.Reachable(self._peer.id))
 
-    def _dial_failed(self) -> None:
+    def _dial_failed(self, refused: bool) -> None:
         self._dial_later()
         if self._broken and any(link.connected for link in self.server.links.values()):
-            self.server.step(inputs.Unreachable(self._peer.id))
+            self.server.step(inputs.Unreachable(self._peer.id, refused))
 
     def _dial_later(self) -> None:
         rng: Random = self._net.rng

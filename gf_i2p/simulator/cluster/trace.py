@@ -60,8 +60,8 @@ def _describe_input(event: inputs.Input) -> str:
             return "time-out"
         case inputs.Reachable(peer):
             return f"-- {peer}  connected"
-        case inputs.Unreachable(peer):
-            return f"-- {peer}  cannot be dialled"
+        case inputs.Unreachable(peer, refused):
+            return f"-- {peer}  {'refuses connections' if refused else 'cannot be dialled'}"
         case inputs.Read():
             return "read"
         case inputs.Snapshotted(last_index, _, drop):

@@ -27,6 +27,9 @@ from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 # Seconds between two tries: an election takes about a second, a full queue milliseconds.
 _PAUSE_FLOOR: Final = 0.02
 _PAUSE_CEILING: Final = 0.5
+# A pause is about a quarter of the time that the delivery has taken so far: a new leader is found soon after its
+# election, and a farm without a leader is asked ever more seldom.
+_PAUSE_GROWTH: Final = 1.2
 # Seconds for a first connection to the server of first choice; then the other servers are tried, too.
 _PATIENCE_SECONDS: Final = 0.5
 _I2P_PATIENCE_SECONDS: Final = 5.0
@@ -498,7 +501,7 @@ def _client_request(entries: tuple[Entry, ...]) -> Request:
 
 
 def _new_backoff() -> Backoff:
-    return Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
+    return Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING, growth=_PAUSE_GROWTH)
 
 
 def _send_request(request: Request, way: _Way) -> asyncio.Future[Response | None]:

@@ -17,7 +17,14 @@ from typing import Final, cast
 
 from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Admission, Gate, source_of
-from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError, error_text
+from gf_i2p.transport.errors import (
+    DialError,
+    NotListeningError,
+    PeerRefusedError,
+    TransportError,
+    UnreachableError,
+    error_text,
+)
 from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.transport.tls.certificates import fingerprint, parse_fingerprint
 from gf_i2p.transport.tls.tcp_sockets import Address, TcpListener, bind, host_port, resolve, tune
@@ -121,6 +128,8 @@ class TlsTransport:
                 failure = UnreachableError(
                     f"{endpoint} at {address[0]} did not complete TCP and TLS within {share:.1f} s."
                 )
+            except NotListeningError as error:
+                failure = failure or error  # another address may have kept silent, and the peer may listen there
             except DialError as error:
                 failure = error
         assert failure is not None
@@ -144,7 +153,7 @@ class TlsTransport:
             await loop.sock_connect(sock, address)
         except OSError as error:
             sock.close()
-            raise UnreachableError(
+            raise (NotListeningError if isinstance(error, ConnectionRefusedError) else UnreachableError)(
                 f"{endpoint} at {address[0]} cannot be reached ({error_text(error)}): check that it runs."
             ) from error
         except BaseException:

@@ -221,7 +221,7 @@ class Farm(Lab):
             for tag in [tag for tag, f in self.tempos[server]._flights.items() if f.peer == peer]:
                 self.tell(server, inputs.Failed(peer, tag))
             if self.watchful:
-                self.tell(server, inputs.Unreachable(peer))
+                self.tell(server, inputs.Unreachable(peer, refused=True))
 
     def revive(self, server_id: int) -> None:
         self.restart(server_id)

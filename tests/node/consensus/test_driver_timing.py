@@ -122,9 +122,11 @@ async def test_a_leader_that_is_lost_is_told_to_the_core(tmp_path: Path, monkeyp
     async with rig(tmp_path, monkeypatch) as r:
         r.ask(append(0))
         before = r.driver.core.deadline
-        r.driver.unreachable(3)
+        r.driver.unreachable(3, refused=False)
         assert r.driver.core.deadline == before
-        r.driver.unreachable(2)
+        r.driver.unreachable(2, refused=False)
         assert r.driver.core.deadline == pytest.approx(before - PATIENT.election_min / 2)
+        r.driver.unreachable(2, refused=True)
+        assert r.driver.core.deadline == pytest.approx(before - PATIENT.election_min * 3 / 4)
         await r.driver.stop(0.0)
-        r.driver.unreachable(2)
+        r.driver.unreachable(2, refused=False)

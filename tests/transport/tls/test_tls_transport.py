@@ -15,7 +15,13 @@ import pytest
 
 from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Admission, Gate
-from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError
+from gf_i2p.transport.errors import (
+    DialError,
+    NotListeningError,
+    PeerRefusedError,
+    TransportError,
+    UnreachableError,
+)
 from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.transport.tls import tcp_sockets, tls_transport
 from gf_i2p.transport.tls.tcp_sockets import TcpListener
@@ -229,7 +235,7 @@ async def test_nobody_listens(node: Identity) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         endpoint = Endpoint("127.0.0.1", bound.getsockname()[1])
-        with pytest.raises(DialError, match=r"cannot be reached \(Connection refused\): check that it runs"):
+        with pytest.raises(NotListeningError, match=r"cannot be reached \(Connection refused\): check that it runs"):
             await dial(endpoint, fingerprints={endpoint: [node.fingerprint]})
 
 
@@ -317,6 +323,25 @@ async def test_the_next_address_of_a_name_gets_its_share_of_the_time(
             assert first == pytest.approx(PATIENCE / 2, rel=0.1)
             assert rest is not None
             assert rest > PATIENCE / 2
+
+
+@pytest.mark.parametrize("silent_first", [True, False])
+async def test_a_name_with_a_silent_address_is_not_refused(
+    node: Identity, monkeypatch: pytest.MonkeyPatch, silent_first: bool
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        addresses: list[tuple[int, tcp_sockets.Address]]
+        addresses = [(socket.AF_INET, each.getsockname()) for each in (silent, bound)]
+
+        async def resolve(_: Endpoint) -> list[tuple[int, tcp_sockets.Address]]:
+            return addresses if silent_first else addresses[::-1]
+
+        monkeypatch.setattr(tls_transport, "resolve", resolve)
+        endpoint = Endpoint("farm.example", 1)
+        with pytest.raises(UnreachableError) as caught:
+            await dial(endpoint, 0.2, fingerprints={endpoint: [node.fingerprint]})
+        assert not isinstance(caught.value, NotListeningError)
 
 
 async def test_a_cancelled_dial_leaves_no_socket_behind(node: Identity) -> None:

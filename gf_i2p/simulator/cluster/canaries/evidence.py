@@ -5,10 +5,12 @@ To add a canary: write the function with the mistake, and add a line to `evidenc
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import Effects, Token
+from gf_i2p.raft.election_timeout import ElectionTimeout
 from gf_i2p.raft.follower import Follower
 from gf_i2p.raft.inputs import Answered, Input, Unreachable
 from gf_i2p.raft.leader import Leader
@@ -21,6 +23,7 @@ from gf_i2p.wire.messages import NOBODY, MessageType, Request
 # The original methods, for canaries that add a mistake before or after.
 _answered = Core._answered
 _request_vote = Core._request_vote
+_patience: Any = ElectionTimeout.patience.fget  # type: ignore[attr-defined]
 _step = Core.step
 _append_entries = Follower._append_entries
 
@@ -86,6 +89,10 @@ def _doubts_at_any_peer(core: Core, event: Input, now: float) -> Effects:
     return _step(core, event, now)
 
 
+def _takes_refusals_for_the_end(timeout: ElectionTimeout) -> Any:
+    return 0.0 if timeout._is_refused else _patience(timeout)
+
+
 def evidence_canaries() -> Iterator[Canary]:
     """Yield the canaries of this module."""
     yield core(
@@ -110,5 +117,10 @@ def evidence_canaries() -> Iterator[Canary]:
         "early-joiner",
         "makes a newcomer a voter after one pack or snapshot",
         (MembershipChange, "_send_next_or_end", _adds_after_one_answer),
+    )
+    yield core(
+        "hasty-when-refused",
+        "gives the leader up at once when its machine refuses a connection",
+        (ElectionTimeout, "patience", property(_takes_refusals_for_the_end)),
     )
     yield core("doubts-anyone", "doubts the leader when any peer is unreachable", (Core, "step", _doubts_at_any_peer))

@@ -21,6 +21,7 @@ from gf_i2p.wire.messages import MessageType, Request, Response
 
 # The original methods, for canaries that add a mistake before or after.
 _change_answered = MembershipChange.answered
+_doubt = ElectionTimeout.doubt
 _obstacle: Any = MembershipChange.obstacle
 _promise = State.promise
 _send_about = State.send_about
@@ -53,8 +54,15 @@ def _has_a_change_under_way(change: MembershipChange) -> str | None:
     return cast("str | None", _obstacle.fget(change))
 
 
-def _stays_patient(timeout: ElectionTimeout, first: float) -> None:
-    pass
+def _stays_patient(timeout: ElectionTimeout, now: float, heard_at: float, *, refused: bool) -> float:
+    at = timeout.at
+    first = _doubt(timeout, now, heard_at, refused=refused)
+    timeout.at = at
+    return first
+
+
+def _takes_refusals_for_silence(timeout: ElectionTimeout, now: float, heard_at: float, *, refused: bool) -> float:
+    return _doubt(timeout, now, heard_at, refused=False)
 
 
 def _asks_all_the_time(inquiry: Inquiry, now: float, pause: float) -> None:
@@ -96,7 +104,12 @@ def promptness_canaries() -> Iterator[Canary]:
     yield core("no-answer", "gives an invitation no answer", (Follower, "join_cluster", _gives_no_answer))
     yield core("last-entry", "names the last entry in place of the next", (State, "promise", _names_the_last_entry))
     yield core("slow-leader", "leaves new entries to the heartbeat", (Leader, "_replicate", _waits_for_the_heartbeat))
-    yield core("no-doubt", "waits for a leader that cannot be dialled", (ElectionTimeout, "shorten", _stays_patient))
+    yield core("no-doubt", "waits for a leader that cannot be dialled", (ElectionTimeout, "doubt", _stays_patient))
+    yield core(
+        "deaf-to-refusals",
+        "waits as long for a leader whose machine refuses connections",
+        (ElectionTimeout, "doubt", _takes_refusals_for_silence),
+    )
     yield core(
         "asks-early", "asks for the leader as soon as the leader is heard", (Inquiry, "begin_anew", _asks_all_the_time)
     )

@@ -191,6 +191,8 @@ class _Waiting:
     """The term of `leader`."""
     in_doubt: bool = False
     """Whether the leader could not be dialled, since its last message."""
+    refused: bool = False
+    """Whether the leader's machine has refused a connection, since its last message."""
     granted_at: float = float("-inf")
     stood: int = 0
     """The last term in which the server stood for election."""
@@ -202,7 +204,8 @@ class PatientServers(Invariant):
     """A server waits after it has heard the leader, or has granted a vote, for the minimum election time-out.
 
     Raft 5.2. In that time the server calls no election, and grants no vote in a higher term (thesis 4.2.3). A leader
-    that cannot be dialled shortens the wait to `Timing.doubt`.
+    that cannot be dialled shortens the wait to `Timing.doubt`, and a leader whose machine refuses connections to
+    `Timing.doubt_when_refused`.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -216,6 +219,8 @@ class PatientServers(Invariant):
         waiting, timing = self._waiting[server.id], self.facts.timing
         before, waiting.before = waiting.before, server.term
         patience = timing.doubt if waiting.in_doubt else timing.election_min
+        if waiting.refused:
+            patience = timing.doubt_when_refused
         heard = waiting.term == before and clock < waiting.heard_at + patience - ROUNDING
         grants = any(
             item.response.accepted and item.response.type is MessageType.REQUEST_VOTE_RESPONSE
@@ -241,12 +246,14 @@ class PatientServers(Invariant):
                 and not server.leads
             ):
                 waiting.heard_at, waiting.leader, waiting.term = clock, request.source, request.term
-                waiting.in_doubt = False
+                waiting.in_doubt = waiting.refused = False
                 waiting.granted_at = float("-inf")  # from now on the wait for the leader counts, which doubt shortens
-            case Unreachable(peer) if peer == waiting.leader:
+            case Unreachable(peer, refused) if peer == waiting.leader:
                 waiting.in_doubt = True
-            case Reachable(peer) if peer == waiting.leader and clock < waiting.heard_at + timing.doubt:
-                waiting.in_doubt = False  # later, the shortened time-out may have ended before, and only answers lacked
+                waiting.refused |= refused
+            case Reachable(peer) if peer == waiting.leader and clock < waiting.heard_at + patience:
+                # Later, the shortened time-out may have ended before, and only answers lacked.
+                waiting.in_doubt = waiting.refused = False
 
     @staticmethod
     def _stands(server: ServerFacts, effects: Effects, waiting: _Waiting) -> bool:

@@ -116,6 +116,8 @@ class _Patience:
     """Time of the last message of `leader`, or of the start."""
     doubted_at: float | None = None
     """Since when the leader cannot be dialled; None: no such notice since the leader's last message."""
+    refused_at: float | None = None
+    """Since when the leader's machine refuses connections; None: no such notice since the leader's last message."""
     waits_since: float = float("-inf")
     """Time of the start, or of the end of this server's leadership, if no leader was heard since then."""
     asked: bool = False
@@ -134,7 +136,8 @@ class PatienceEnds(Invariant):
     """A follower gives its leader up in time, and not before its time (Raft 5.2).
 
     A leader that is silent for the maximum election time-out is given up. A leader that cannot be dialled is given up
-    within the minimum election time-out after `Timing.doubt`. After a start, and after the end of its leadership, a
+    within the minimum election time-out after `Timing.doubt`. A leader whose machine refuses connections is given up
+    within half of that time after `Timing.doubt_when_refused`. After a start, and after the end of its leadership, a
     server waits for the minimum election time-out. A server outside its Configuration waits until a candidate asks for
     its vote, or for `LAST_RESORT` time-outs. A server that hears its leader asks nobody for the leader.
     """
@@ -147,7 +150,6 @@ class PatienceEnds(Invariant):
         self._patience.pop(server.id, None)
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
-        timing = self.facts.timing
         patience = self._patience.get(server.id)
         if patience is None:
             started_at = clock if server.started_at is None else server.started_at
@@ -167,24 +169,34 @@ class PatienceEnds(Invariant):
         if isinstance(event, Incoming):
             self._hear(server, event.request, patience, clock)
         elif isinstance(event, Unreachable) and event.peer == server.leader == patience.leader:
-            if patience.doubted_at is None and not server.leads:
-                patience.doubted_at = clock
-                soon = max(clock, patience.heard_at + timing.doubt)
-                if server.deadline > soon + ROUNDING:
-                    raise self.violated(
-                        f"server {server.id} cannot dial its leader {server.leader}, and does nothing until "
-                        f"{server.deadline - soon:.3f} s after the time for doubt"
-                    )
+            if not server.leads:
+                self._doubt(server, event, patience, clock)
         elif isinstance(event, Reachable) and event.peer == patience.leader:
-            patience.doubted_at = None
+            patience.doubted_at = patience.refused_at = None
         elif isinstance(event, Tick) and not server.leads and patience.follows(server):
             self._check_silence(server, patience, clock)
+
+    def _doubt(self, server: ServerFacts, event: Unreachable, patience: _Patience, clock: float) -> None:
+        timing = self.facts.timing
+        if event.refused and patience.refused_at is None:
+            patience.refused_at, wait = clock, timing.doubt_when_refused
+        elif patience.doubted_at is None and patience.refused_at is None:
+            patience.doubted_at, wait = clock, timing.doubt
+        else:
+            return
+        soon = max(clock, patience.heard_at + wait)
+        if server.deadline > soon + ROUNDING:
+            raise self.violated(
+                f"server {server.id} cannot dial its leader {server.leader}, and does nothing until "
+                f"{server.deadline - soon:.3f} s after the time for doubt"
+            )
 
     def _hear(self, server: ServerFacts, request: Request, patience: _Patience, clock: float) -> None:
         if request.type is MessageType.REQUEST_VOTE_REQUEST:
             patience.asked = True
         elif server.leader == request.source and request.term == server.term and not server.leads:
-            patience.leader, patience.heard_at, patience.doubted_at = request.source, clock, None
+            patience.leader, patience.heard_at = request.source, clock
+            patience.doubted_at = patience.refused_at = None
             patience.waits_since, patience.asked, patience.granted = float("-inf"), False, False
 
     def _check_stands(self, server: ServerFacts, patience: _Patience, clock: float) -> None:
@@ -205,6 +217,8 @@ class PatienceEnds(Invariant):
     def _check_asks(self, server: ServerFacts, patience: _Patience, clock: float) -> None:
         timing = self.facts.timing
         wait = timing.election_min if patience.doubted_at is None else timing.doubt
+        if patience.refused_at is not None:
+            wait = timing.doubt_when_refused
         if patience.follows(server) and clock < patience.heard_at + wait - ROUNDING:
             raise self.violated(
                 f"server {server.id} asks for the leader, {clock - patience.heard_at:.3f} s after a message of leader "
@@ -216,6 +230,9 @@ class PatienceEnds(Invariant):
         latest = patience.heard_at + timing.election_max
         if patience.doubted_at is not None:
             soon = max(patience.doubted_at, patience.heard_at + timing.doubt) + timing.election_min
+            latest = min(latest, soon)
+        if patience.refused_at is not None:
+            soon = max(patience.refused_at, patience.heard_at + timing.doubt_when_refused) + timing.election_min / 2
             latest = min(latest, soon)
         # A tick comes at least at each question to the members.
         if clock > latest + max(timing.heartbeat, timing.election_min / 8) + ROUNDING:

@@ -185,6 +185,15 @@ def test_servers_are_patient() -> None:
     take(Unreachable(1), Effects(), 35.0, term=6)
     take(Reachable(1), Effects(), 35.0 + timing.doubt, term=6)
     stand(35.1 + timing.doubt, term=7)  # the shortened wait had ended before the leader could be dialled again
+    take(message(7), Effects(), 37.0, term=7)
+    take(Unreachable(1, refused=True), Effects(), 37.0, term=7)
+    early = 37.0 + timing.doubt_when_refused * 0.9
+    fires(check, lambda: stand(early, term=8), "stands for election in term 8")
+    check.boots(one, loaded(7), [])
+    take(message(7), Effects(), 37.0, term=7)
+    take(Unreachable(1, refused=True), Effects(), 37.0, term=7)
+    take(Unreachable(1), Effects(), 37.0, term=7)
+    stand(37.0 + timing.doubt_when_refused, term=8)  # the leader's machine refuses connections
     take(answer(2, 1, term=8), Effects(), 40.0, term=8)  # a higher term: that leader leads no more
     one.term = 9
     take(Tick(), grants(one), 40.0, term=9)

@@ -206,6 +206,25 @@ def test_a_leader_that_cannot_be_dialled_is_given_up_sooner() -> None:
     made.take(Tick(), limit + 0.01)
 
 
+def test_a_leader_whose_machine_refuses_connections_is_given_up_soonest() -> None:
+    made, timing = Patient(), Patient().timing
+    soon, refused = 10.0 + timing.doubt_when_refused, Unreachable(2, refused=True)
+    fires(made.check, lambda: made.take(refused, 10.0, deadline=soon + 0.1), "does nothing until 0.100 s after")
+    made = Patient()
+    made.take(Unreachable(2), 10.0, deadline=10.0 + timing.doubt)
+    fires(made.check, lambda: made.take(refused, 10.0, deadline=soon + 0.1), "does nothing until 0.100 s after")
+    made = Patient()
+    made.take(refused, 10.0, deadline=soon)
+    made.take(refused, 10.1, deadline=soon + 0.1)  # the questions have begun
+    made.take(Unreachable(2), 10.1, deadline=soon + 0.1)
+    made.take(Tick(), soon, QUESTION)
+    limit = soon + timing.election_min / 2 + timing.heartbeat
+    made.take(Tick(), limit)
+    fires(made.check, lambda: made.take(Tick(), limit + 0.01), "still follows server 2")
+    made.take(Reachable(2), limit)
+    made.take(Tick(), limit + 0.01)
+
+
 def test_a_server_that_hears_its_leader_asks_nobody() -> None:
     made, timing = Patient(), Patient().timing
     early = 10.0 + timing.election_min - 0.01
