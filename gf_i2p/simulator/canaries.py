@@ -7,6 +7,7 @@ from typing import Final
 from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.cluster.canaries.evidence import evidence_canaries
 from gf_i2p.simulator.cluster.canaries.harm import harm_canaries
+from gf_i2p.simulator.cluster.canaries.office import office_canaries
 from gf_i2p.simulator.cluster.canaries.promptness import promptness_canaries
 from gf_i2p.simulator.cluster.canaries.thrift import thrift_canaries
 from gf_i2p.simulator.life.canaries import farm_canaries
@@ -22,5 +23,12 @@ def by_name(canaries: Iterable[Canary]) -> Mapping[str, Canary]:
 
 
 CANARIES: Final = by_name(
-    chain(harm_canaries(), evidence_canaries(), promptness_canaries(), thrift_canaries(), farm_canaries())
+    chain(
+        harm_canaries(),
+        evidence_canaries(),
+        office_canaries(),
+        promptness_canaries(),
+        thrift_canaries(),
+        farm_canaries(),
+    )
 )

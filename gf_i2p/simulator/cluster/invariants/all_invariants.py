@@ -37,6 +37,12 @@ from gf_i2p.simulator.cluster.invariants.harm import (
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn
 from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, RequestsAreTheLog
+from gf_i2p.simulator.cluster.invariants.office import (
+    LeaderSpeaksFirst,
+    ReadsTaken,
+    StepsDownWhenTold,
+    VotesDeposeNobody,
+)
 from gf_i2p.simulator.cluster.invariants.promptness import (
     CallersAnswered,
     LeaderGoesOn,
@@ -88,6 +94,10 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     SameChoice,
     NobodyAccused,
     LiveLeaderStays,
+    StepsDownWhenTold,
+    VotesDeposeNobody,
+    ReadsTaken,
+    LeaderSpeaksFirst,
     WonByMajority,
     LeaderIsHeard,
     ReadsConfirmed,
