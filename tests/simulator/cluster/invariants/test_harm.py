@@ -38,7 +38,14 @@ from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
 from tests.raft.lab import application, configuration
-from tests.simulator.cluster.invariants import test_evidence, test_joining, test_messages, test_promptness, test_thrift
+from tests.simulator.cluster.invariants import (
+    test_evidence,
+    test_joining,
+    test_messages,
+    test_office,
+    test_promptness,
+    test_thrift,
+)
 from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
 
 A1, B1, C1, A2 = application("a", 1), application("b", 1), application("c", 1), application("a", 2)
@@ -366,7 +373,7 @@ def test_liveness_says_what_is_missing() -> None:
 
 def test_every_invariant_is_tested_here_and_says_what_it_states() -> None:
     elsewhere = {"StepsSucceed", "Linearizable", "Liveness", "Bounded"}
-    modules = (test_evidence, test_joining, test_messages, test_promptness, test_thrift)
+    modules = (test_evidence, test_joining, test_messages, test_office, test_promptness, test_thrift)
     names = {name: each for module in modules for name, each in vars(module).items()} | globals()
     tested = {name for name, each in names.items() if isinstance(each, type) and issubclass(each, Invariant)}
     assert {each.__name__ for each in ALL} - elsewhere == tested - {"Invariant"}
