@@ -85,7 +85,7 @@ define install
 endef
 
 $(VENV)/.test-programs: | $(BIN)/python
-	$(call install,curl:curl apache2:apache2-bin lighttpd:lighttpd:service strace:strace)
+	$(call install,curl:curl apache2:apache2-bin lighttpd:lighttpd:service prometheus:prometheus:service strace:strace)
 
 $(VENV)/.network-programs: | $(BIN)/python
 	$(call install,i2pd:i2pd:service unshare:util-linux setpriv:util-linux ip:iproute2)

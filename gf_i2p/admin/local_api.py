@@ -4,8 +4,9 @@
     GET  /v1/explain                    the choice of the publisher, with reasons (node/status/node_status.py)
     GET  /v1/administration             the administrators' settings, and their effect (node/status/admin_status.py)
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
-    GET  /v1/entries?first=N&limit=N    committed entries, from the log's beginning without `first`;
-                                        `stale=1` reads a server that does not lead
+    GET  /v1/entries?first=N&limit=N    committed entries from this index on; without `first` the newest;
+                                        `stale=1` reads a server that does not lead; `wait=SECONDS` waits until the
+                                        first of them is committed, and answers with none when the time is over
     POST /v1/servers                    {"add": {"id": N, "endpoint": TEXT}} or {"remove": N}
                                         -> {"begun": true, "leader": LEADER THAT HAS BEGUN, "term": ITS TERM}
     POST /v1/stepdown                   {} -> {"leader": THE NEW LEADER, OR NULL}
@@ -33,6 +34,7 @@ from gf_i2p.admin.local_socket import (
     MAX_PAGE,
     MAX_PAGE_BYTES,
     MAX_TIMEOUT,
+    MAX_WAIT,
     NO_LEADER,
     socket_address,
 )
@@ -164,6 +166,11 @@ class LocalInterface:
     async def _get_entries(self, request: web.Request) -> web.Response:
         requested = _whole_number(request, "first", 1, MAX_INTEGER) if "first" in request.query else None
         limit = _whole_number(request, "limit", 100, MAX_PAGE)
+        wait = _number(request, "wait", 0.0, 0.0, MAX_WAIT)
+        if requested is not None and wait:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._driver.applied(requested)
         if request.query.get("stale") == "1":
             last = self._driver.core.applicable
         else:
@@ -174,7 +181,7 @@ class LocalInterface:
             except NotCommittedError as error:
                 return _error(503, str(error), outcome="no")
         base = self._driver.core.log.base
-        first = base + 1 if requested is None else requested
+        first = max(base + 1, last - limit + 1) if requested is None else requested
         if first <= base:
             return _error(
                 410,

@@ -36,6 +36,8 @@ def socket_address(path: Path) -> Iterator[str]:
 DEFAULT_TIMEOUT: Final = 30.0
 """Seconds that a post may take, unless the client asks for another time."""
 MAX_TIMEOUT: Final = 3600.0
+MAX_WAIT: Final = 60.0
+"""Most seconds that a question for entries may wait for the first of them."""
 MAX_PAGE: Final = 1000
 """Most entries in one answer."""
 MAX_PAGE_BYTES: Final = 4 << 20

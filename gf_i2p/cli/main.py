@@ -71,6 +71,9 @@ COMMANDS: Final = {
     ),
     "recover": CommandEntry("make a farm of one server when the majority is lost for good", f"{_COMMANDS}.recover"),
     "history": CommandEntry("check the exported entries of a node", f"{_COMMANDS}.history"),
+    "monitoring": CommandEntry(
+        "print alert rules and a dashboard for the figures of `[monitoring] listen`", f"{_COMMANDS}.monitoring"
+    ),
     "bridge": CommandEntry(
         "serve the router beside a node to other programs", f"{_COMMANDS}.bridge", long_running=True
     ),

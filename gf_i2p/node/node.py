@@ -24,6 +24,7 @@ from gf_i2p.node.access.refusals import Refusal, Refusals
 from gf_i2p.node.access.rights import Rights
 from gf_i2p.node.access.roles import User, concerned
 from gf_i2p.node.consensus.driver import BROKEN, Driver
+from gf_i2p.node.consensus.leader_log import LeaderLog
 from gf_i2p.node.consensus.timing import Timeouts
 from gf_i2p.node.disk_use import DiskUse
 from gf_i2p.node.farm_tasks import FarmTasks, farm_tasks_of
@@ -182,6 +183,8 @@ class Node:
         self.driver.on_contacts = self._contacts_changed
         self.driver.on_given_up = self._why_silent
         self.driver.on_violation = self._violated
+        self._leader_log = LeaderLog(lambda: [server for server, link in self.links.items() if link.connected])
+        self.driver.on_standing = self._leader_log.note
         self._contacts_changed(self.driver.core.contacts)
         self.removal_check = RemovalCheck(self.driver, transport, config.node.cluster, self._others)
         self._master = None if keys is None else keys.destination
@@ -341,6 +344,7 @@ class Node:
         for link in self.links.values():
             link.start()
         self.driver.start(self.links)
+        self._leader_log.note(self.driver.core)
         if self._config.node.join:
             joiner = Joiner(self.driver, self.links, str(self._config.own_endpoint))
             self._tasks.append(asyncio.get_running_loop().create_task(joiner.run(), name="joining"))
@@ -355,6 +359,7 @@ class Node:
         """Answer the accepted requests, write the promised entries, close everything."""
         for task in self._tasks:
             task.cancel()
+        self._leader_log.stop()
         if self._hears_majority:
             await self.farm_tasks.resign()
         await self.farm_tasks.stop()
@@ -406,7 +411,11 @@ class Node:
         gone = {(server, endpoint) for server, endpoint in old_founders - new_founders if server not in members}
         if old_founders - gone != new_founders:
             pending.append("servers (id, endpoint)")
-        pending += [name for name in ("history", "router", "publish") if getattr(old, name) != getattr(config, name)]
+        pending += [
+            name
+            for name in ("history", "monitoring", "router", "publish")
+            if getattr(old, name) != getattr(config, name)
+        ]
         if self._password != secrets.password:
             pending.append("password")
         new_passwords = secrets.router_passwords

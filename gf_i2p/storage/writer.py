@@ -2,10 +2,12 @@
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 
 from gf_i2p.raft.effects import Write
 from gf_i2p.storage.database import Storage
+from gf_i2p.storage.durations import Durations
 from gf_i2p.storage.write_group import WriteGroup
 
 
@@ -29,6 +31,8 @@ class LogWriter:
         self._on_failure = on_failure
         self._queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
         self._stopping = False
+        self.times = Durations()
+        """Times of the transactions, each with its sync."""
         # A daemon thread, so that a failing interpreter can end; that end is no worse than a kill.
         self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
 
@@ -61,7 +65,9 @@ class LogWriter:
             group = self._storage.group()
             goes_on = self._fill(group)
             if group.number:
+                began = time.perf_counter()
                 self._storage.store(group)
+                self.times.observe(time.perf_counter() - began)
                 self._on_durable(group.number)
                 if self._storage.checkpoint_due(idle=self._queue.empty()):
                     self._storage.checkpoint()

@@ -1,5 +1,6 @@
 """The local interface of a real node, asked as any HTTP client would."""
 
+import asyncio
 import base64
 import io
 import stat
@@ -106,6 +107,17 @@ async def test_pages(ask: Asker) -> None:
     assert await ask("GET", f"/v1/entries?first={2**63 - 1}") == (200, {"entries": [], "commit": 11})
     _, page = await ask("GET", f"/v1/entries?limit={MAX_PAGE}")
     assert len(page["entries"]) == 11
+    _, page = await ask("GET", "/v1/entries?limit=2")
+    assert [entry["index"] for entry in page["entries"]] == [10, 11], "the newest, without an index"
+
+
+async def test_a_question_may_wait_for_the_next_entry(ask: Asker) -> None:
+    assert await ask("GET", "/v1/entries?first=2&wait=0.001") == (200, {"entries": [], "commit": 1})
+    question = asyncio.ensure_future(ask("GET", "/v1/entries?first=2&wait=60"))
+    await becomes("the question waits", lambda: bool(ask.node.driver._applied_waiters))
+    await ask.post("one")
+    status, page = await question
+    assert (status, [entry["value"] for entry in page["entries"]]) == (200, ["one"])
 
 
 @pytest.mark.parametrize(
@@ -136,6 +148,7 @@ async def test_bodies_that_are_refused(ask: Asker, body: str, expected: str) -> 
         ("GET", "/v1/entries?first=1.5", "first must be a whole number from 1"),
         ("GET", f"/v1/entries?first={2**63}", "first must be a whole number from 1"),
         ("GET", f"/v1/entries?limit={MAX_PAGE + 1}", f"limit must be a whole number from 1 to {MAX_PAGE}"),
+        ("GET", "/v1/entries?wait=61", "wait must be a number from 0 to 60"),
         ("POST", "/v1/entries?timeout=0", "timeout must be a number from 0.001 to 3600"),
         ("POST", "/v1/entries?timeout=nan", "timeout must be a number from 0.001 to 3600"),
     ],
@@ -356,7 +369,7 @@ async def test_a_log_that_was_shortened_is_read_from_where_it_begins(
         node = await farm.leader()
         await shortened(node, node, 20)
         async with served(node, tmp_path / "s") as ask:
-            status, page = await ask("GET", "/v1/entries?limit=3")
+            status, page = await ask("GET", "/v1/entries?limit=1000")
             base = node.driver.core.log.base
             assert (status, page["entries"][0]["index"]) == (200, base + 1)
             status, answer = await ask("GET", "/v1/entries?first=1")

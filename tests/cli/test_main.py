@@ -24,7 +24,12 @@ def test_init_makes_directories_and_says_what_to_do_next(tmp_path: Path, capsys:
     output = capsys.readouterr().out
     assert f"gf-i2p run {tmp_path / 'f' / 'server-1'}" in output
     assert "survives the loss of no server" in output
-    assert sorted(path.name for path in (tmp_path / "f").iterdir()) == ["client-web.toml", "server-1", "server-2"]
+    assert sorted(path.name for path in (tmp_path / "f").iterdir()) == [
+        ".gitignore",
+        "client-web.toml",
+        "server-1",
+        "server-2",
+    ]
 
 
 def test_init_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,14 +1,18 @@
 """`gf-i2p entries`: shows committed entries of the farm's log, from a running node."""
 
 import argparse
+import json
 from pathlib import Path
 
 from gf_i2p.admin.local_socket import MAX_PAGE
-from gf_i2p.cli.shared.answer_text import show_entries
+from gf_i2p.cli.shared.answer_text import entry_line, show_entries
 from gf_i2p.cli.shared.argument_types import whole_number
 from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.local_client import ask
 from gf_i2p.wire.limits import MAX_INTEGER
+
+_WAIT_SECONDS = 25
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,24 +22,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--first",
         type=whole_number(MAX_INTEGER),
         metavar="INDEX",
-        help="the index of the first entry (default: the first entry in the log)",
+        help="the index of the first entry (default: the newest entries)",
     )
     parser.add_argument(
         "--limit",
+        "--last",
         type=whole_number(MAX_PAGE),
-        default=100,
+        default=20,
         metavar="N",
-        help=f"show at most N entries (default: 100, up to {MAX_PAGE})",
+        help=f"show at most N entries (default: 20, up to {MAX_PAGE})",
     )
+    parser.add_argument("--follow", action="store_true", help="go on with each new entry, until Ctrl-C")
+    parser.add_argument("--full", action="store_true", help="show whole values, and not only what fits into the line")
     parser.add_argument(
         "--stale", action="store_true", help="allow a server that does not lead; newer entries may be missing"
     )
 
 
-def run(options: argparse.Namespace) -> Answer:
-    """Ask the node for entries. Raises `CommandError`."""
+def run(options: argparse.Namespace) -> Answer | Exit:
+    """Ask the node for entries. With `--follow`, print each entry as a line, or as a JSON object with `--json`.
+
+    Raises `CommandError`.
+    """
     path = f"/v1/entries?limit={options.limit}&stale={int(options.stale)}"
-    if options.first is not None:
-        path += f"&first={options.first}"
-    answer = ask(options.directory, "GET", path)
-    return Answer(answer, show_entries(answer))
+    answer = ask(options.directory, "GET", path if options.first is None else f"{path}&first={options.first}")
+    if not options.follow:
+        return Answer(answer, show_entries(answer, full=options.full))
+    following = answer["commit"] + 1 if options.first is None else options.first
+    while True:
+        for entry in answer["entries"]:
+            print(json.dumps(entry) if options.json else entry_line(entry, full=options.full), flush=True)
+            following = entry["index"] + 1
+        next_page = f"/v1/entries?limit={MAX_PAGE}&stale={int(options.stale)}&first={following}&wait={_WAIT_SECONDS}"
+        answer = ask(options.directory, "GET", next_page, seconds=_WAIT_SECONDS + 10)

@@ -2,10 +2,12 @@
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +16,8 @@ import structlog
 
 from bridges.router import LocalRouter
 from gf_i2p.admin.local_api import LocalInterface
+from gf_i2p.admin.monitoring.listener import Monitoring
+from gf_i2p.admin.monitoring.metrics import NodeFigures
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import raise_limit, stop_signal
@@ -83,16 +87,18 @@ async def _serve(node_runs: Mapping[str, "_NodeRun"], listeners: Sequence[Sequen
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
     if alone:
         (node_run,) = node_runs.values()
-        await node_run.start()
-        try:
-            _settle()
-            reason = await stopped
-        finally:
-            await node_run.stop()
+        async with _monitored(node_runs.values(), {}):
+            await node_run.start()
+            try:
+                _settle()
+                reason = await stopped
+            finally:
+                await node_run.stop()
         if reason is not None:
             raise CommandError(f"the node stopped by itself: {reason}")
         return Exit.OK
-    await supervisor.run(node_runs, stopped, on_start=_settle)
+    async with _monitored(node_runs.values(), supervisor.troubles):
+        await supervisor.run(node_runs, stopped, on_start=_settle)
     if supervisor.troubles:
         reasons = "; ".join(f"{name}: {error}" for name, error in supervisor.troubles.items())
         raise CommandError(f"{len(supervisor.troubles)} of {len(node_runs)} nodes stopped by themselves: {reasons}")
@@ -115,6 +121,41 @@ def _settle() -> None:
     """Freeze the objects that live until the end, so that no garbage collection looks at them again."""
     gc.collect()
     gc.freeze()
+
+
+@contextlib.asynccontextmanager
+async def _monitored(node_runs: Iterable["_NodeRun"], troubles: Mapping[str, BaseException]) -> AsyncIterator[None]:
+    """Serve the monitoring pages while the context is open. Nodes with the same `monitoring.listen` share the pages.
+
+    `troubles`: the nodes that have stopped by themselves, by directory. Raises `CommandError`.
+    """
+    groups: dict[tuple[str, int], list[_NodeRun]] = defaultdict(list)
+    for node_run in node_runs:
+        if (address := node_run.tenant.config.monitoring.address) is not None:
+            groups[address].append(node_run)
+    async with contextlib.AsyncExitStack() as stack:
+        for address, group in groups.items():
+            monitoring = Monitoring(address, partial(_figures, group), partial(_stopped, group, troubles))
+            stack.push_async_callback(monitoring.stop)
+            try:
+                await monitoring.start()
+            except OSError as error:
+                where = f"{address[0]}:{address[1]}"
+                raise CommandError(f"monitoring.listen: cannot listen on {where}: {error.strerror or error}") from error
+        yield
+
+
+def _figures(node_runs: Iterable["_NodeRun"]) -> Iterator[NodeFigures]:
+    """Yield the figures of the nodes that run now."""
+    for node_run in node_runs:
+        if (node := node_run.node) is not None:
+            yield NodeFigures(status(node, node_run.started_at), node.driver.measured)
+
+
+def _stopped(node_runs: Iterable["_NodeRun"], troubles: Mapping[str, BaseException]) -> dict[str, str]:
+    """Return those of the troubles that are of these nodes, as text."""
+    names = [str(node_run.tenant.directory) for node_run in node_runs]
+    return {name: str(troubles[name]) for name in names if name in troubles}
 
 
 def _share(node_runs: Mapping[str, "_NodeRun"], tenants: Sequence[Tenant]) -> None:
@@ -157,6 +198,8 @@ class _NodeRun:
         self.reload: Callable[[], None] = _nobody_reloads
         self.node: Node | None = None
         """None while the node does not run."""
+        self.started_at = 0.0
+        """Time of the node's start, in monotonic seconds."""
         self._local: LocalInterface | None = None
 
     async def start(self) -> None:
@@ -175,12 +218,12 @@ class _NodeRun:
                 hosting=service_hosting(config, self.secrets),
                 on_halt=self.on_halt,
             )
+            self.started_at = time.monotonic()
             self.node = node
-            started = time.monotonic()
             local = LocalInterface(
                 directory / SOCKET_FILE,
                 node.driver,
-                lambda: status(node, started),
+                lambda: status(node, self.started_at),
                 partial(of_running, node),
                 lacking=node.lacking,
                 objection=node.objection_to_own,

@@ -1,7 +1,9 @@
 """Turns the JSON answers of a node into text for a terminal."""
 
+import json
 from base64 import b64decode
 from datetime import UTC, datetime, timedelta
+from shutil import get_terminal_size
 from typing import Any, Final
 
 from gf_i2p.cli.shared.terminal import printable
@@ -233,12 +235,9 @@ def _seconds(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
-def show_entries(answer: dict[str, Any]) -> str:
-    """Return one line for each entry: index, term, type, value."""
-    lines = [
-        f"{entry['index']:>8}  term {entry['term']:<4} {entry['type']:<13} {_value(entry)}"
-        for entry in answer["entries"]
-    ]
+def show_entries(answer: dict[str, Any], *, full: bool = True) -> str:
+    """Return one line for each entry, see `entry_line`, and a hint when more entries follow."""
+    lines = [entry_line(entry, full=full) for entry in answer["entries"]]
     commit = answer["commit"]
     if not lines:
         return f"(no entries there: {commit} are committed)" if commit else "(no entry is committed yet)"
@@ -248,10 +247,31 @@ def show_entries(answer: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _value(entry: dict[str, Any]) -> str:
+def entry_line(entry: dict[str, Any], *, full: bool) -> str:
+    """Return index, term, type and value of an entry as a line.
+
+    A status record is named, with its time in UTC. `full`: show the whole value, also of a record; otherwise the line
+    has the width of the terminal.
+    """
+    start = f"{entry['index']:>8}  term {entry['term']:<4} {entry['type']:<13} "
     if "base64" in entry:
-        return f"({len(b64decode(entry['base64']))} bytes)"
-    return printable(entry["value"])
+        return f"{start}({len(b64decode(entry['base64']))} bytes)"
+    if full:
+        return start + printable(entry["value"])
+    text = start + (_record_line(entry["value"]) or printable(entry["value"]))
+    width = get_terminal_size().columns
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _record_line(value: str) -> str | None:
+    """Return the line for a status record; None for any other value."""
+    try:
+        record = json.loads(value)
+        time = datetime.fromtimestamp(record["date"] / 1000, UTC)
+        router = "up" if record["router"]["up"] else "down"
+        return f"{time:%H:%M:%S} status record of {int(record['id'])}, router {router}"
+    except (ValueError, TypeError, KeyError, OverflowError, OSError, RecursionError):
+        return None
 
 
 def sensed_lines(sensed: list[dict[str, Any]]) -> list[str]:

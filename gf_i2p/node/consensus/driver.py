@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import structlog
 from structlog.contextvars import get_contextvars
 
+from gf_i2p.node.consensus.measured import Measured
 from gf_i2p.node.consensus.timing import Timeouts, TimingPlan
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
@@ -108,6 +109,7 @@ class Driver:
         """Why the driver takes no more input, as a clause for callers; None while the driver runs."""
         self._peers: Mapping[int, Peer] = {}
         self._writer = LogWriter(storage, on_durable=self._durable_in_thread, on_failure=self._failed_in_thread)
+        self.measured = Measured(writes=self._writer.times)
         self._gate = DurabilityGate()
         self._proposals: list[inputs.Proposal] = []
         self._timer: asyncio.Handle | None = None
@@ -124,6 +126,8 @@ class Driver:
         """Called when a joining server is given up; returns further reasons, if known; must not raise."""
         self.on_violation: Callable[[str], None] = lambda fault: self._log.error(BROKEN, what=fault)
         """Called when a server breaks the protocol, with the fault as a clause; must not raise."""
+        self.on_standing: Callable[[Core], None] = lambda _: None
+        """Called when the term, the role or the leader has changed; must not raise."""
         self.notice: str | None = None
         """Why the last change of the servers failed; None while a change is under way, or when no change has failed."""
         self._applicable = 0
@@ -169,7 +173,7 @@ class Driver:
         if self.core.is_leader and self._end_reason is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace):
-                    await self._applied(self.core.log.last_index)
+                    await self.applied(self.core.log.last_index)
         self._end("this node is stopping")
         await asyncio.to_thread(self._writer.stop)
 
@@ -332,7 +336,7 @@ class Driver:
         self._step(inputs.Read(answer))
         index = await answer
         if index is not None:
-            await self._applied(index)
+            await self.applied(index)
         if self._end_reason is not None:
             raise NotCommittedError(self._end_reason)
         if index is None:
@@ -347,7 +351,7 @@ class Driver:
             )
         return index
 
-    def _applied(self, index: int) -> asyncio.Future[None]:
+    def applied(self, index: int) -> asyncio.Future[None]:
         """Return a future that ends when the entry at this index can be applied, or when this driver ends."""
         future: asyncio.Future[None] = self._caller()
         if self.core.applicable >= index:
@@ -506,6 +510,7 @@ class Driver:
             self._wake_readers()
         if self.core.applicable > self._applicable:
             self._applicable = self.core.applicable
+            self.measured.committed(self.core, self._loop.time())
             for tell in self.on_applicable:
                 tell()
         if effects.restore is not None:
@@ -518,25 +523,21 @@ class Driver:
         standing = (self.core.term, self.core.role, self.core.leader)
         if standing != self._standing:
             self._standing = standing
-            leader = None if self.core.leader == NOBODY else self.core.leader
-            self._log.info("role", term=self.core.term, role=self.core.role, leader=leader)
+            self.measured.follows(self.core.leader)
+            self.on_standing(self.core)
             self._abandon_posts()
 
     def _check_configuration(self) -> None:
-        self._contacts_mark = self.core.contacts_mark
-        self._check_servers()
-        self._check_contacts()
+        """Tell `timeouts` when the servers have changed. Report the servers to reach when these have changed.
 
-    def _check_servers(self) -> None:
-        """Tell `timeouts` when the servers of the farm have changed."""
+        The servers to reach are the members, and the servers that are joining or leaving.
+        """
+        self._contacts_mark = self.core.contacts_mark
         servers = {server.id for server in self.core.configuration.servers}
         if servers and servers != self._servers:  # a joining server has no Configuration yet
             self._servers = servers
             self.timeouts.change_servers(servers - {self.core.id})
             self._adopt_timing()
-
-    def _check_contacts(self) -> None:
-        """Report the servers to reach when these change: the members, and servers that are joining or leaving."""
         contacts = self.core.contacts
         if contacts != self._contacts:
             self._contacts = contacts
@@ -545,6 +546,7 @@ class Driver:
     def _perform(self, effects: Effects) -> None:
         if effects.write is not None:
             self._writer.submit(effects.write)
+            self.measured.wrote(self.core, effects.write, self._loop.time())
         for item in self._gate.take(effects):
             self._release(item)
         for token in effects.dropped:

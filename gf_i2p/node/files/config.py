@@ -1,5 +1,6 @@
 """The configuration of a node: `gf-i2p.toml` and `secrets.toml` in its directory."""
 
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -146,6 +147,31 @@ class LoggingTable(Table):
     format: Literal["text", "json"] = "text"
 
 
+class MonitoringTable(Table):
+    """The table `[monitoring]`: health and figures for a monitoring system, without a login."""
+
+    listen: str | None = None
+    """IP address and port; None: nothing listens."""
+    beyond_loopback: bool = False
+    """Whether the address may be other than loopback: then everybody who reaches the address can read the figures."""
+
+    @model_validator(mode="after")
+    def _on_loopback(self) -> Self:
+        if self.listen is not None:
+            host, _ = host_and_port(self.listen, "127.0.0.1:9150")
+            if not self.beyond_loopback and not ip_address(host).is_loopback:
+                raise ValueError(
+                    f"monitoring.listen: everybody who reaches {host} could read the figures: use 127.0.0.1, or set "
+                    "monitoring.beyond_loopback = true if only your machines reach that address"
+                )
+        return self
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """The address and the port to listen on; None: nothing listens."""
+        return None if self.listen is None else host_and_port(self.listen)
+
+
 class HistoryTable(Table):
     """The table `[history]`: the export of committed entries to files."""
 
@@ -230,6 +256,7 @@ class Config(Table):
     timing: TimingTable = TimingTable()
     tls: TlsTable = TlsTable()
     logging: LoggingTable = LoggingTable()
+    monitoring: MonitoringTable = MonitoringTable()
     history: HistoryTable = HistoryTable()
     limits: LimitsTable = LimitsTable()
     router: RouterTable | None = None

@@ -1,5 +1,6 @@
 """Makes the directories of a new farm, for `gf-i2p init`."""
 
+import contextlib
 import secrets as randomness
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -143,7 +144,16 @@ def make_farm(
             target = directory / f"{user}.toml"
             written.append(target)
             write_private(target, _client_text(cluster, user, logins[user], new_servers))
-    return written
+        _keep_out_of_git(directory, written)
+    return targets
+
+
+def _keep_out_of_git(directory: Path, written: list[Path]) -> None:
+    """Write a `.gitignore` beside the new files, which hold keys, unless the operator has one there."""
+    path = directory / ".gitignore"
+    with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
+        written.append(path)
+        file.write(templates.GITIGNORE)
 
 
 def check_absent(*paths: Path) -> None:

@@ -3,6 +3,15 @@
 import re
 from typing import Final
 
+GITIGNORE: Final = """\
+# Written by `gf-i2p init`: these files hold keys and passwords.
+/server-*/
+/client-*.toml
+/admin-*.toml
+/leaf-*.toml
+*.dat
+"""
+
 CONFIG: Final = """\
 # A Garlic Farm node, written by `gf-i2p init`. Tables marked "reloaded" are read again on SIGHUP; all others need a
 # restart of the node. Paths are relative to this directory. Passwords are in secrets.toml, never here.
@@ -23,6 +32,11 @@ profile = "{profile}"
 {tls}[logging]                     # reloaded
 level = "info"                # debug, info, warning, error
 format = "text"               # text or json
+
+# Health and figures for a monitoring system, without a login: /healthz, /readyz, and /metrics for Prometheus.
+# [monitoring]
+# listen = "127.0.0.1:9150"   # several nodes of one process may share it; other than loopback only with:
+# beyond_loopback = true      # everybody who reaches the address can read the figures
 
 # Every committed entry with its time, as JSON Lines in history/, for analysis; see `gf-i2p history verify`.
 [history]

@@ -143,6 +143,11 @@ class Reporter:
         """Mode of publishing when this server is chosen: "off", "dry-run", "meta" or "failover"."""
         return self._config.mode or "off"
 
+    @property
+    def router_up(self) -> bool:
+        """Whether the router beside this node answers."""
+        return self._router.trouble is None
+
     # Posting --------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -272,7 +277,7 @@ class Reporter:
         """Return the facts by which other servers decide. A record is due when they differ from the last record's."""
         progress = self.progress.current
         return (
-            self._router.trouble is None,
+            self.router_up,
             tuple((leaf.hash, leaf.up, leaf.type, leaf.below) for leaf in self._leaves.leaves),
             self._publish_config,
             self.publishing,
@@ -287,7 +292,7 @@ class Reporter:
             cluster=self._cluster,
             date_ms=now_ms(),
             id=self.server_id,
-            router_up=self._router.trouble is None,
+            router_up=self.router_up,
             router=self._router.answer or {},
             meta=self._meta(publishing=(publishing or self.publishing) and not self._resigned),
             leaves=self._leaves.leaves,

@@ -23,6 +23,7 @@ def publishing_status(tasks: FarmTasks) -> dict[str, Any]:
         "publish": "off" if reporter is None else reporter.publish_config,
         "farm_mode": choice.mode,
         "publisher": choice.publisher,
+        "router_up": None if reporter is None else reporter.router_up,
         "why_not": {str(server): reason for server, reason in choice.why_not.items()},
         "leaves": [to_b32_address(leaf) for leaf in choice.leaves],
         "left_out": {to_b32_address(leaf): why for leaf, why in choice.left_out.items()},

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, show_entries, show_status
+from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, entry_line, show_entries, show_status
 
 
 def entry(index: int, **value: str) -> dict[str, Any]:
@@ -19,6 +19,31 @@ def test_entries_are_lines_and_say_how_to_go_on() -> None:
         "(9 entries are committed; go on with --first 9)",
     ]
     assert "go on" not in show_entries({"entries": [entry(9, value="a")], "commit": 9})
+
+
+RECORD = '{"cluster": "farm", "date": 1795787559123, "id": 2, "router": {"up": true}, "destinations": []}'
+
+
+def test_entries_fit_into_the_terminal_unless_they_are_wanted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    long = entry(7, value="x" * 100)
+    assert entry_line(long, full=True).endswith("x" * 100)
+    line = entry_line(long, full=False)
+    assert (len(line), line[-2:]) == (60, "x…")
+    record = entry(8, value=RECORD)
+    assert entry_line(record, full=False) == (
+        "       8  term 3    application   13:52:39 status record of 2, router up"[:59] + "…"
+    )
+    assert entry_line(record, full=True).endswith(RECORD)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["{}", "[]", "7", "{", '{"date": 1e400, "id": 2, "router": {"up": true}}', '{"date": 1, "id": 2, "router": 3}'],
+)
+def test_a_value_that_is_no_record_is_shown_as_it_is(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert entry_line(entry(7, value=value), full=False).endswith(f" {value}")
 
 
 def test_no_entries() -> None:

@@ -1,6 +1,7 @@
 """Files that `gf-i2p init` writes."""
 
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,28 @@ def test_a_farm_outside_i2p_can_publish_by_what_stands_there_as_comments(tmp_pat
     config = Config.load(path.parent)
     assert config.router is not None
     assert (config.publish.mode, config.publish.service is not None) == ("failover", True)
+
+
+def test_git_passes_over_the_keys(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    (tmp_path / "farm").mkdir()
+    (tmp_path / "farm" / "notes.txt").touch()
+    paths = make(tmp_path / "farm")
+    assert all(path.exists() for path in paths)
+    assert ".gitignore" not in {path.name for path in paths}
+    shown = subprocess.run(
+        ["git", "-C", tmp_path, "status", "--porcelain", "--untracked-files=all"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout.split() == ["??", "farm/.gitignore", "??", "farm/notes.txt"]
+
+
+def test_the_operators_own_gitignore_stays(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("mine")
+    make(tmp_path)
+    assert (tmp_path / ".gitignore").read_text() == "mine"
 
 
 def test_nothing_that_exists_is_touched(tmp_path: Path) -> None:

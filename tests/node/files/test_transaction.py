@@ -107,7 +107,7 @@ def test_a_failed_invitation_leaves_nothing(server: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(leaf_invitation, step, fails)
     with pytest.raises(OSError, match="No space left"):
         leaf_invitation.invite_and_accept(server, server.parent / "a" / "b")
-    assert sorted(path.name for path in server.parent.iterdir()) == ["server-1"]
+    assert sorted(path.name for path in server.parent.iterdir()) == [".gitignore", "server-1"]
     assert (server / SECRETS_FILE).read_bytes() == before
 
 
