@@ -36,6 +36,9 @@ COMMANDS: Final = {
     "explain": CommandEntry(
         "explain the farm's choice of publisher and leaves, as a running node sees it", f"{_COMMANDS}.explain"
     ),
+    "set": CommandEntry(
+        "change settings of a node; a running node takes over what needs no restart", f"{_COMMANDS}.set"
+    ),
     "doctor": CommandEntry(
         "check a node, its router and its peers, and say how to mend each fault", "gf_i2p.cli.doctor.command"
     ),

@@ -1,0 +1,45 @@
+"""`gf-i2p set`: changes settings in a node's `gf-i2p.toml`, and has a running node take them over."""
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.local_client import ask, reload_node
+from gf_i2p.node.files.settings_edit import change_settings
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a node, which may run")
+    parser.add_argument(
+        "changes",
+        nargs="+",
+        metavar="KEY=VALUE",
+        help="a setting as in publish.mode=failover; KEY= removes the setting, so that its default counts",
+    )
+
+
+def run(options: argparse.Namespace) -> Answer:
+    """Change the settings, all together or none. Raises `ConfigError` and `CommandError`."""
+    changes: dict[str, str | None] = {}
+    for each in options.changes:
+        key, equals, value = each.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise CommandError(f"{each!r} is no change of a setting: write KEY=VALUE", code=Exit.USAGE)
+        if key in changes:
+            raise CommandError(f"{key} stands there twice", code=Exit.USAGE)
+        changes[key] = value.strip() or None
+    done = change_settings(options.directory, changes)
+    clause, reloaded, pending = reload_node(options.directory, ask)
+    width = max(len(change.key) for change in done)
+    lines = [f"{change.key:<{width}}  {_shown(change.old)} -> {_shown(change.new)}" for change in done]
+    data = {"changes": [asdict(change) for change in done], "reloaded": reloaded, "needs_restart": pending}
+    return Answer(data, "\n".join((*lines, clause)))
+
+
+def _shown(value: Any) -> str:
+    return "(default)" if value is None else str(value)
