@@ -3,7 +3,7 @@
 import os
 
 from gf_i2p.wire.errors import ProtocolError
-from gf_i2p.wire.http_get import PeerNotReached, Retry
+from gf_i2p.wire.http_get import PeerNotReached, Retry, UserRefused
 from gf_i2p.wire.proxy_login import ProxyLoginError
 
 
@@ -23,7 +23,11 @@ class NotListeningError(UnreachableError):
     """The peer's machine has answered that no process listens at the peer's address: the peer does not run."""
 
 
-class PeerRefusedError(DialError):
+class RejectedError(DialError):
+    """No further attempt can help before somebody changes the settings, here or at the peer."""
+
+
+class PeerRefusedError(RejectedError):
     """The peer's certificate is not the one that the settings name. Nothing was sent to the peer."""
 
 
@@ -35,6 +39,8 @@ def dial_error_of(error: ProtocolError) -> type[DialError]:
     """Return the class of the error for a handshake that ended with this error."""
     if isinstance(error, ProxyLoginError):
         return ProxyAccessError
+    if isinstance(error, UserRefused):
+        return RejectedError
     return UnreachableError if isinstance(error, PeerNotReached) else DialError
 
 
@@ -43,7 +49,7 @@ def credentials_refused(peer: str, user: str) -> DialError:
 
     Either the credentials are wrong, or the peer is no node of the farm.
     """
-    return DialError(
+    return RejectedError(
         f"{peer} refuses user {user} or its password, or asks for credentials again and again: check both here and in "
         "the peer's secrets, and that the peer is a node of the farm."
     )

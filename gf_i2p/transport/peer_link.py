@@ -13,6 +13,7 @@ from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.errors import (
     DialError,
     NotListeningError,
+    RejectedError,
     TransportError,
     UnreachableError,
     challenged_again,
@@ -86,6 +87,8 @@ class PeerLink:
         """Whether a connection that was up has ended, and the peer has not answered at all since."""
         self.refused = False
         """Whether, moreover, the peer's machine has answered that no process listens there."""
+        self.rejected = False
+        """Whether the last attempt has shown that no further attempt can help before somebody changes the settings."""
         self.round_trip: float | None = None
         """Seconds from the latest upgrade request to its answer: one round trip, and through an HTTP proxy inside I2P
         also the opening of a stream. None before the first answer."""
@@ -195,6 +198,7 @@ class PeerLink:
                 reason = str(error)
                 self.unreachable = was_connected and isinstance(error, UnreachableError)
                 self.refused = was_connected and isinstance(error, NotListeningError)
+                self.rejected = isinstance(error, RejectedError)
             except Exception as error:  # noqa: BLE001 - any defect of this program
                 # Without this handler the link would be dead, and no log would say so before the node stops.
                 reason = f"a defect in this program: {error!r}; its traceback is in this node's log"
@@ -283,7 +287,7 @@ class PeerLink:
         """Take over a connection whose handshake is complete."""
         self._connection = connection
         self.last_error = None
-        self.unreachable = self.refused = False
+        self.unreachable = self.refused = self.rejected = False
         if self._on_up is not None:
             self.call(self._on_up)
 

@@ -60,6 +60,10 @@ class NotFound(HandshakeRefused):
     """The peer answers 404: it has no such farm, or no such resource of the farm."""
 
 
+class UserRefused(HandshakeRefused):
+    """The peer refuses the user, or the user's key or password: another try with the same credentials cannot help."""
+
+
 class PeerNotReached(HandshakeRefused):
     """The answer comes from a proxy, which could not reach the peer."""
 
@@ -259,7 +263,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
                 "if this goes on, check that the endpoint is one farm node's, not a load balancer's"
             )
         if self._first_try and not self._credentials.next_proof(self._turn):
-            raise HandshakeRefused(
+            raise UserRefused(
                 f"the peer refuses user {self._credentials.user} or its {self._credentials.kind}: check both here and "
                 f"in the peer's secrets, for cluster {self._cluster}"
             )

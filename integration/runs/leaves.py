@@ -25,6 +25,7 @@ from pydantic import SecretStr
 
 from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.farm.posters import MAX_LEAF_MEMBERS
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, ReportedConfig, StatusRecord
 from gf_i2p.netdb.limits import MAX_META_ENTRIES
@@ -331,7 +332,7 @@ def _ms(times: list[float], share: float) -> float | None:
 def main() -> int:
     """Parse the options, run, and print the figures; return 0 when nothing is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--leaves", type=between(1, 4000), default=1000, metavar="N", help="leaf members, 1 to 4000")
+    parser.add_argument("--leaves", type=between(1, MAX_LEAF_MEMBERS), default=1000, metavar="N")
     parser.add_argument("--servers", type=between(1, 9), default=5, metavar="N", help="servers, 1 to 9")
     parser.add_argument("--minutes", type=between(0.2, 60), default=3.0, help="minutes from the first member on")
     parser.add_argument("--kill", action="store_true", help="kill the leader when two thirds are over")

@@ -77,6 +77,10 @@ def _trust_the_user(_: Request) -> str | None:
     return None
 
 
+class _RejectedError(NotCommittedError):
+    """All servers reject this client: to wait for another server is in vain."""
+
+
 class FarmClient:
     """Knows the servers of one farm and keeps connections to the servers that are needed.
 
@@ -234,6 +238,8 @@ class FarmClient:
                 pause=_new_backoff(),
                 seconds=seconds,
             )
+        except _RejectedError:
+            raise
         except NotCommittedError as error:
             why = str(error) or f"no server was reached ({self._troubles()})"
             raise NotCommittedError(f"Not committed within {seconds:g} s: {why}.") from None
@@ -313,9 +319,14 @@ class FarmClient:
 
         A server that is dialled for the first time gets some time alone (`_patience`). After that time all servers are
         dialled side by side, and the first connection counts.
+
+        Raises `_RejectedError` when all servers reject this client.
         """
         patient = True
         while True:
+            links = [self._links.get(place) for place in self._directory.places]
+            if all(link is not None and link.rejected for link in links):
+                raise _RejectedError(f"Not committed, and no server takes this client: {self._troubles()}.")
             seconds = _PATIENCE_SECONDS
             for place in self._dial_order():
                 link = self._links.get(place) or self._dial(place)

@@ -274,6 +274,35 @@ async def test_a_server_that_says_nothing_at_all_does_not_hold_up_the_first_post
         assert await soon(farm.client.post([b"b"])) == 2
 
 
+@contextlib.asynccontextmanager
+async def stranger(farm: Pretended) -> AsyncIterator[FarmClient]:
+    """A client with a wrong password."""
+    endpoints = {number: each.endpoint for number, each in farm.farms.items()}
+    login = Login(CLIENT, "another password")
+    transport = farm.client._transport
+    async with FarmClient(transport, endpoints, CLUSTER, login, backoff=_quick) as client:
+        yield client
+
+
+def _quick() -> Backoff:
+    return Backoff(floor=0.001, ceiling=0.002)
+
+
+async def test_a_client_that_all_servers_reject_is_told_at_once(node: Identity) -> None:
+    async with pretended(node, 1, 2) as farm, stranger(farm) as client:
+        farm.elect(1)
+        with pytest.raises(NotCommittedError, match=r"no server takes this client: .*refuses user .*; .*refuses user"):
+            await soon(client.post([b"a"], timeout=1000))
+        assert "no server takes this client" in ((await soon(client.find(timeout=1000))).trouble or "")
+        assert farm.members[1].log == []
+
+
+async def test_a_server_that_is_not_reached_might_take_the_client(node: Identity) -> None:
+    async with pretended(node, 1, 2, down=(2,)) as farm, stranger(farm) as client:
+        with pytest.raises(NotCommittedError, match=r"Not committed within 0.3 s: no server was reached"):
+            await client.post([b"a"], timeout=0.3)
+
+
 async def test_posts_that_make_no_sense_are_refused(node: Identity) -> None:
     async with pretended(node, 1) as farm:
         farm.elect(1)
