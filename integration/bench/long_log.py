@@ -1,4 +1,4 @@
-"""What an entry costs as a farm's log grows: `python -m integration.bench.long_log [--most 1000000] [--json]`.
+"""The cost of an entry as a farm's log grows: `python -m integration.bench.long_log [--most 1000000] [--json]`.
 
 One farm of three nodes on loopback. 64 writers post for five seconds, and the processors' time counts. Then requests of
 100 entries fill the log up to the next length, and the 64 writers post again. A log drops old entries when a snapshot

@@ -1,1 +1,1 @@
-"""What a monitoring system asks a node: whether the node works, and its figures."""
+"""The pages that a monitoring system asks: whether a node works, and its figures."""

@@ -29,7 +29,7 @@ _Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """What one node says of itself."""
+    """The figures of one node."""
 
     status: Mapping[str, Any]
     """See `node_status.status`."""

@@ -1,4 +1,4 @@
-"""What the driver of one server measures for the operator: times of commits and writes, and changes of the leader."""
+"""Measurements of one server for the operator: times of commits and writes, and changes of the leader."""
 
 from typing import Final
 
