@@ -293,6 +293,7 @@ def _show(options: argparse.Namespace, ask: Ask) -> Answer:
         {key: answer[key] for key in ("applied", "leader", "membership", *keys)},
         "\n".join(printable(line) for line in [*membership_lines(answer), *lines]),
         Exit.OK if in_touch(answer) else Exit.DEGRADED,
+        is_report=True,
     )
 
 

@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> Answer:
     farm = answer["farm"]
     as_wanted = farm["publisher"] is not None or (farm["off"] and answer["this"]["mode"] == "off")
     code = Exit.OK if as_wanted and in_touch(answer) else Exit.DEGRADED
-    return Answer(answer, show_explanation(answer), code)
+    return Answer(answer, show_explanation(answer), code, is_report=True)
 
 
 def show_explanation(answer: dict[str, Any]) -> str:

@@ -42,7 +42,10 @@ def run(options: argparse.Namespace) -> Answer:
     if not any(place.connected for place in farm.places):
         raise CommandError(f"{path}: {farm.trouble}")
     return Answer(
-        _as_json(file.cluster, farm), _show(file.cluster, farm), Exit.OK if farm.trouble is None else Exit.DEGRADED
+        _as_json(file.cluster, farm),
+        _show(file.cluster, farm),
+        Exit.OK if farm.trouble is None else Exit.DEGRADED,
+        is_report=True,
     )
 
 

@@ -17,4 +17,4 @@ def run(options: argparse.Namespace) -> Answer:
     The exit code is `DEGRADED` when no leader is known, no majority can be reached, or this server was removed.
     """
     answer = ask(options.directory, "GET", "/v1/status")
-    return Answer(answer, show_status(answer), Exit.OK if answer["healthy"] else Exit.DEGRADED)
+    return Answer(answer, show_status(answer), Exit.OK if answer["healthy"] else Exit.DEGRADED, is_report=True)

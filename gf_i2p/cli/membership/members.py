@@ -58,6 +58,7 @@ def show(options: argparse.Namespace, ask: Ask) -> Answer:
         {**state, "servers": members, "leaf_members": without_vote},
         "\n".join(lines),
         Exit.OK if in_touch(answer) else Exit.DEGRADED,
+        is_report=True,
     )
 
 

@@ -404,6 +404,7 @@ def _show(view: _View, advice: str) -> Answer:
         {"leader": leader, "configuration": view.newest.log_index, "servers": servers},
         "\n".join(lines),
         Exit.DEGRADED if leader is None else Exit.OK,
+        is_report=True,
     )
 
 

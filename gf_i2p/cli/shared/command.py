@@ -10,9 +10,11 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any, Protocol, TypeAlias
 
 from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.fitting import fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Answer:
     text: str
     """The text that is printed without `--json`: one line or several."""
     exit: Exit = Exit.OK
+    is_report: bool = False
+    """Whether the text is to be read, and not copied from: a terminal may get shortened addresses and broken lines."""
 
 
 def print_answer(answer: Answer, *, as_json: bool) -> Exit:
@@ -31,7 +35,8 @@ def print_answer(answer: Answer, *, as_json: bool) -> Exit:
     if as_json:
         print(json.dumps({"ok": True, **answer.data}, indent=2 if sys.stdout.isatty() else None))
     else:
-        print(answer.text)
+        fits = answer.is_report and sys.stdout.isatty()
+        print(fit(answer.text, get_terminal_size().columns) if fits else answer.text)
     return answer.exit
 
 
