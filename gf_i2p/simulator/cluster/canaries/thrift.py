@@ -7,11 +7,14 @@ to `thrift_canaries`.
 from collections.abc import Iterator
 
 from gf_i2p.raft.follower_progress import FollowerProgress
+from gf_i2p.raft.inquiry import Inquiry
 from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
 from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.canary import core_canary as core
 
+_advance_reads = Leader._advance_reads
+_ask_peer = Inquiry.ask_peer
 _tick = Leader.tick
 
 
@@ -39,6 +42,18 @@ def _wants_a_newer_log(log: Log, last_term: int, last_index: int) -> bool:
     return last_index == 0 or (last_term, last_index) > (log.last_term, log.last_index)
 
 
+def _asks_on_and_on(inquiry: Inquiry, peer: int, now: float) -> None:
+    inquiry._flights.pop(peer, None)
+    _ask_peer(inquiry, peer, now)
+
+
+def _keeps_answered_reads(leader: Leader, now: float) -> None:
+    reads = leader._round_reads
+    _advance_reads(leader, now)
+    if leader._state.effects.reads_ready and not leader._round_reads:
+        leader._round_reads = reads
+
+
 def thrift_canaries() -> Iterator[Canary]:
     """Yield the canaries of this module."""
     yield core("spins", "forgets when the last heartbeat left", (Leader, "tick", _forgets_the_time))
@@ -46,4 +61,6 @@ def thrift_canaries() -> Iterator[Canary]:
     yield core(
         "sends-again", "probes with entries that are there", (FollowerProgress, "back_to_probing", _goes_back_too_far)
     )
+    yield core("asks-on", "asks again before the answer comes", (Inquiry, "ask_peer", _asks_on_and_on))
+    yield core("reads-again", "answers a read in each round", (Leader, "_advance_reads", _keeps_answered_reads))
     yield core("picky-voter", "refuses a vote to an equal log", (Log, "is_up_to_date", _wants_a_newer_log))

@@ -50,7 +50,13 @@ from gf_i2p.simulator.cluster.invariants.promptness import (
     ReadsEnd,
     SnapshotsKept,
 )
-from gf_i2p.simulator.cluster.invariants.thrift import HeartbeatsSpaced, NothingTwice, TicksEnd, VotesExplained
+from gf_i2p.simulator.cluster.invariants.thrift import (
+    HeartbeatsSpaced,
+    NothingTwice,
+    OneQuestion,
+    TicksEnd,
+    VotesExplained,
+)
 
 
 class StepsSucceed(Invariant):
@@ -116,6 +122,7 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     ChangesExplained,
     TicksEnd,
     HeartbeatsSpaced,
+    OneQuestion,
     NothingTwice,
     VotesExplained,
     StepsSucceed,

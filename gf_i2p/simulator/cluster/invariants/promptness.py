@@ -104,7 +104,8 @@ def _goes_on(flight: Flight, response: Response, match: int, last: int) -> bool:
         return response.next_index < end and response.next_index != block.offset
     if response.accepted:
         return match < last
-    return response.next_index > 0 and min(response.next_index, flight.previous) > match
+    # 0: the peer needs a snapshot.
+    return response.next_index == 0 or min(response.next_index, flight.previous) > match
 
 
 @dataclass(slots=True)
@@ -243,7 +244,7 @@ class PatienceEnds(Invariant):
 
 
 class ReadsEnd(Invariant):
-    """A leader that has committed an entry of its term serves or refuses each read (thesis 6.4).
+    """A leader that has committed an entry of its term serves or refuses each read, and does so once (thesis 6.4).
 
     A majority answers within the maximum election time-out, or the leader steps down. So a read that waits for
     `_MOST_TIMEOUTS` such times has been forgotten.
@@ -268,7 +269,8 @@ class ReadsEnd(Invariant):
         if isinstance(event, Read):
             waiting[event.token] = clock
         for token in (*effects.reads_refused, *(ready.token for ready in effects.reads_ready)):
-            waiting.pop(token, None)
+            if waiting.pop(token, None) is None:
+                raise self.violated(f"server {server.id} answers a read twice")
         if not waiting or not isinstance(event, Tick):
             return
         if server.memory.term(server.commit) != server.term:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gf_i2p.raft.effects import Effects, HardState, Send
-from gf_i2p.raft.inputs import Answered, Incoming, Input, Tick
+from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
 from gf_i2p.raft.log import size_of
 from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant
 from gf_i2p.simulator.cluster.invariants.replication import Flight, Following, Replication
@@ -57,6 +57,38 @@ class HeartbeatsSpaced(Invariant):
                 raise self.violated(
                     f"leader {server.id} sends server {send.peer} a heartbeat, {silent:.3f} s after its last request"
                 )
+
+
+class OneQuestion(Invariant):
+    """A server asks no peer for the leader while its last question to that peer is on the way (`raft/inquiry.py`).
+
+    A question without an answer is lost after two maximum election time-outs, or with its connection.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._open: dict[int, dict[int, tuple[int, float]]] = {}  # by server and peer: tag, time of the question
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        self._open[server.id] = {}
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        asked = self._open[server.id]
+        match event:
+            case Answered(peer, tag, _) | Failed(peer, tag) if asked.get(peer, (None, 0.0))[0] == tag:
+                del asked[peer]
+            case Reachable(peer):
+                asked.pop(peer, None)
+        for send in effects.sends:
+            if send.request.type is not MessageType.CLIENT_REQUEST:
+                continue
+            _, since = asked.get(send.peer, (0, float("-inf")))
+            if clock < since + 2 * self.facts.timing.election_max - ROUNDING:
+                raise self.violated(
+                    f"server {server.id} asks server {send.peer} for the leader again, {clock - since:.3f} s after its "
+                    "last question"
+                )
+            asked[send.peer] = send.tag, clock
 
 
 class NothingTwice(Invariant):

@@ -121,8 +121,16 @@ def test_a_leader_steps_back_at_once() -> None:
     led = Led()
     probe = led.entries(3)
     led.take(Tick(), probe)
-    led.take(led.answer(probe, 0, accepted=False))  # the follower needs a snapshot
-    led.take(led.answer(probe, 2, term=2, accepted=False))
+    led.stops(led.answer(probe, 0, accepted=False))  # the follower needs a snapshot
+    led = Led()
+    probe = led.entries(3)
+    led.take(Tick(), probe)
+    led.take(led.answer(probe, 0, accepted=False), led.block(0, done=True))
+    led.take(led.answer(probe, 2, accepted=False))  # a second answer answers nothing
+    led = Led()
+    probe = led.entries(3)
+    led.take(Tick(), probe)
+    led.take(led.answer(probe, 2, term=2, accepted=False))  # an answer of a higher term
 
 
 def test_a_leader_sends_the_next_block_at_once() -> None:
@@ -283,6 +291,8 @@ def test_reads_end() -> None:
     check.takes(one, Tick(), NOTHING, 900.0)  # the process was paused
     fires(check, lambda: wait(3, 900.0), "leaves a read without an answer")
     check.takes(one, Tick(), Effects(reads_ready=[ReadReady("read", 1)]), 901.0)
+    twice = Effects(reads_ready=[ReadReady("read", 1)])
+    fires(check, lambda: check.takes(one, Tick(), twice, 901.0), "server 1 answers a read twice")
     check.takes(one, Read("other"), Effects(reads_refused=["other"]), 901.0)
     wait(2 * most, 901.0)
     check.takes(one, Read("early"), NOTHING, 950.0)

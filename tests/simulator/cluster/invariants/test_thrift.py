@@ -5,7 +5,13 @@ import pytest
 from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Write
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
 from gf_i2p.raft.settings import Flow
-from gf_i2p.simulator.cluster.invariants.thrift import HeartbeatsSpaced, NothingTwice, TicksEnd, VotesExplained
+from gf_i2p.simulator.cluster.invariants.thrift import (
+    HeartbeatsSpaced,
+    NothingTwice,
+    OneQuestion,
+    TicksEnd,
+    VotesExplained,
+)
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration, SnapshotSyncRequest
@@ -45,6 +51,31 @@ def test_a_tick_sends_heartbeats_only_when_these_are_due() -> None:
     sends(Tick(), 1.0 + 2.1 * heartbeat, Write(None, 2, (A1,), number=1))  # a tick may end a change of the servers
     leader(found, 1, 2)
     sends(Tick(), 1.0 + 2.2 * heartbeat)
+
+
+def test_one_question_is_on_the_way() -> None:
+    found = facts([], [])
+    check, one = OneQuestion(found), found.servers[1]
+    check.boots(one, LOADED, [])
+    lost = 2 * found.timing.election_max
+
+    def asks(clock: float, tag: int, event: Input | None = None) -> None:
+        question = Send(2, Request(MessageType.CLIENT_REQUEST, 1, 2, 0, 0, 0, 0), tag)
+        check.takes(one, event or Tick(), Effects(sends=[question]), clock)
+
+    asks(1.0, 1)
+    fires(check, lambda: asks(1.0 + lost / 2, 2), "asks server 2 for the leader again, 1.000 s after its last question")
+    asks(1.0 + lost, 2)  # the first question is lost
+    check.takes(one, Failed(2, 1), Effects(), 1.0 + lost)  # of an earlier question
+    fires(check, lambda: asks(1.0 + lost, 3), "asks server 2 for the leader again")
+    response = Response(ANSWER, 2, 1, 0, 0, accepted=False)
+    check.takes(one, Answered(2, 2, response), Effects(), 1.0 + lost)
+    asks(1.0 + lost, 3)
+    check.takes(one, Failed(2, 3), Effects(), 1.0 + lost)
+    asks(1.0 + lost, 4)
+    asks(1.0 + lost, 5, Reachable(2))
+    check.boots(one, LOADED, [])
+    asks(1.0 + lost, 6)
 
 
 class Led:
