@@ -33,6 +33,7 @@ COMMANDS: Final = {
         "run the node of a directory, or of several, in the foreground", f"{_COMMANDS}.run", long_running=True
     ),
     "status": CommandEntry("show what a running node knows", f"{_COMMANDS}.status"),
+    "top": CommandEntry("show the state of a running node, again and again", f"{_COMMANDS}.top"),
     "explain": CommandEntry(
         "explain the farm's choice of publisher and leaves, as a running node sees it", f"{_COMMANDS}.explain"
     ),
