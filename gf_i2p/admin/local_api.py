@@ -7,6 +7,7 @@
     GET  /v1/entries?first=N&limit=N    committed entries from this index on; without `first` the newest;
                                         `stale=1` reads a server that does not lead; `wait=SECONDS` waits until the
                                         first of them is committed, and answers with none when the time is over
+    GET  /v1/events?after=N             events of the farm after event N, as sentences (farm/events.py)
     POST /v1/servers                    {"add": {"id": N, "endpoint": TEXT}} or {"remove": N}
                                         -> {"begun": true, "leader": LEADER THAT HAS BEGUN, "term": ITS TERM}
     POST /v1/stepdown                   {} -> {"leader": THE NEW LEADER, OR NULL}
@@ -38,6 +39,7 @@ from gf_i2p.admin.local_socket import (
     NO_LEADER,
     socket_address,
 )
+from gf_i2p.farm.events import Event
 from gf_i2p.node.access.roles import concerned
 from gf_i2p.node.consensus.driver import Driver, NotLeaderError
 from gf_i2p.storage.errors import StorageError
@@ -70,7 +72,7 @@ class LocalInterface:
     files do. `farm` returns the members when this server was removed from the farm, otherwise None. `objection` returns
     why the operator of this server may not post these values, or None when the operator may. `administration` returns
     the administrators' settings and their effect. `explain` returns the choice of the publisher, with reasons. `reload`
-    takes over changed files.
+    takes over changed files. `events` returns the farm's events after the event of this number.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class LocalInterface:
         farm: Callable[[], Sequence[ClusterServer] | None] = lambda: None,
         explain: Callable[[], dict[str, Any]] = dict,
         reload: Callable[[], None] = lambda: None,
+        events: Callable[[int], Sequence[Event]] = lambda _: (),
     ) -> None:
         self._path = path
         self._driver = driver
@@ -97,6 +100,7 @@ class LocalInterface:
         self._farm = farm
         self._explain = explain
         self._reload = reload
+        self._events = events
         app = web.Application(client_max_size=_BODY_BYTES, middlewares=[_errors_as_json])
         app.add_routes(
             [
@@ -105,6 +109,7 @@ class LocalInterface:
                 web.get("/v1/administration", self._get_administration),
                 web.post("/v1/entries", self._post_entries),
                 web.get("/v1/entries", self._get_entries),
+                web.get("/v1/events", self._get_events),
                 web.post("/v1/servers", self._post_servers),
                 web.post("/v1/stepdown", self._post_stepdown),
                 web.post("/v1/reload", self._post_reload),
@@ -140,6 +145,10 @@ class LocalInterface:
 
     async def _get_administration(self, _request: web.Request) -> web.Response:
         return web.json_response(self._administration())
+
+    async def _get_events(self, request: web.Request) -> web.Response:
+        after = _whole_number(request, "after", 0, MAX_INTEGER, least=0)
+        return web.json_response({"events": [event.encode() for event in self._events(after)]})
 
     async def _post_entries(self, request: web.Request) -> web.Response:
         timeout = _number(request, "timeout", DEFAULT_TIMEOUT, 0.001, MAX_TIMEOUT)
@@ -332,11 +341,11 @@ def _number(request: web.Request, name: str, default: float, low: float, high: f
     return value
 
 
-def _whole_number(request: web.Request, name: str, default: int, high: int) -> int:
+def _whole_number(request: web.Request, name: str, default: int, high: int, *, least: int = 1) -> int:
     text = request.query.get(name, str(default))
-    value = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(high)) else 0
-    if not 1 <= value <= high:
-        raise _bad_request(f"{name} must be a whole number from 1 to {high}")
+    value = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(high)) else -1
+    if not least <= value <= high:
+        raise _bad_request(f"{name} must be a whole number from {least} to {high}")
     return value
 
 

@@ -67,6 +67,7 @@ COMMANDS: Final = {
         "append entries to the farm's log; returns when the entries are committed", f"{_COMMANDS}.post"
     ),
     "entries": CommandEntry("show committed entries", f"{_COMMANDS}.entries"),
+    "events": CommandEntry("show what has happened in the farm, as sentences", f"{_COMMANDS}.events"),
     "find": CommandEntry(
         "find a farm's servers and its leader with a client's file, from any machine", f"{_COMMANDS}.find"
     ),

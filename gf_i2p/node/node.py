@@ -23,6 +23,7 @@ from gf_i2p.node.access.posts import Posts
 from gf_i2p.node.access.refusals import Refusal, Refusals
 from gf_i2p.node.access.rights import Rights
 from gf_i2p.node.access.roles import User, concerned
+from gf_i2p.node.clock import now_ms
 from gf_i2p.node.consensus.driver import BROKEN, Driver
 from gf_i2p.node.consensus.leader_log import LeaderLog
 from gf_i2p.node.consensus.timing import Timeouts
@@ -41,6 +42,7 @@ from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.report.leaf_farm import LeafFarm
 from gf_i2p.node.view import FarmView
 from gf_i2p.raft.configurations import majority
+from gf_i2p.raft.core import Core
 from gf_i2p.raft.settings import I2P, Timing
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.history_writer import check_owner
@@ -184,7 +186,8 @@ class Node:
         self.driver.on_given_up = self._why_silent
         self.driver.on_violation = self._violated
         self._leader_log = LeaderLog(lambda: [server for server, link in self.links.items() if link.connected])
-        self.driver.on_standing = self._leader_log.note
+        self.driver.on_standing = self._standing_changed
+        self._told_leader = NOBODY
         self._contacts_changed(self.driver.core.contacts)
         self.removal_check = RemovalCheck(self.driver, transport, config.node.cluster, self._others)
         self._master = None if keys is None else keys.destination
@@ -450,6 +453,13 @@ class Node:
     def lacking(self, server: ClusterServer) -> str | None:
         """Return why the files, as last loaded, do not let this node speak with a joining server; None: no obstacle."""
         return lacking(self._reloaded, self._user_keys.in_force, server)
+
+    def _standing_changed(self, core: Core) -> None:
+        self._leader_log.note(core)
+        if core.leader not in {NOBODY, self._told_leader}:
+            self._told_leader = core.leader
+            view = self.farm_tasks.view
+            view.events.add(f"server {core.leader} leads, in term {core.term}", now_ms(), view.applied)
 
     def _violated(self, fault: str) -> None:
         """Count and log, within the limit, that a server broke the protocol."""

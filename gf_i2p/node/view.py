@@ -8,6 +8,7 @@ from typing import Final
 import structlog
 
 from gf_i2p.farm.choice.publisher import Choice
+from gf_i2p.farm.events import EventLog
 from gf_i2p.farm.state import FarmState
 from gf_i2p.node.access.posts import SLICE_SECONDS
 from gf_i2p.node.consensus.driver import Driver
@@ -45,6 +46,7 @@ class FarmView:
         self.state = FarmState(cluster)
         self.applied = 0
         """Index of the last entry that was applied to the state."""
+        self.events = EventLog()
         self.on_change: list[Callable[[], None]] = []
         """Callbacks, each called after more entries were applied."""
         self._cluster = cluster
@@ -79,6 +81,7 @@ class FarmView:
             self._take_received()
             while core.log.base <= self.applied < core.applicable and not self._driver.halted:
                 await self._apply_page(self._next_page())
+                self.events.note(self.state, self.applied)
                 self._keep_snapshot()
                 if self.applied < core.applicable:
                     await asyncio.sleep(0)  # a long log must not keep heartbeats waiting
@@ -115,6 +118,7 @@ class FarmView:
             return
         self.state = FarmState.decode(self._cluster, snapshot.data)  # checked by storage or core, see `snapshot_fault`
         self.applied = snapshot.index
+        self.events.begin_from(self.state)
         self._new_bytes = 0
 
     def _keep_snapshot(self) -> None:

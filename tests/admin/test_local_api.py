@@ -61,6 +61,7 @@ async def served(node: Node, path: Path) -> AsyncIterator[Asker]:
         partial(of_running, node),
         lacking=node.lacking,
         farm=lambda: node.removal_check.farm,
+        events=node.farm_tasks.view.events.after,
     )
     await local.start()
     try:
@@ -79,6 +80,17 @@ async def ask(tmp_path: Path) -> AsyncIterator[Asker]:
 
 async def test_status(ask: Asker) -> None:
     assert await ask("GET", "/v1/status") == (200, {"cluster": "farm"})
+
+
+async def test_events_are_sentences_after_a_number(ask: Asker) -> None:
+    await becomes("the first events", lambda: len(ask.node.farm_tasks.view.events.after(0)) >= 2)
+    status, answer = await ask("GET", "/v1/events")
+    first, *others = answer["events"]
+    assert status == 200
+    assert {event["text"] for event in answer["events"]} == {"server 1 leads, in term 1", "the farm has the servers 1"}
+    assert first.keys() == {"number", "date", "index", "text"}
+    assert await ask("GET", f"/v1/events?after={first['number']}") == (200, {"events": others})
+    assert await ask("GET", "/v1/events?after=99") == (200, {"events": []})
 
 
 async def test_what_was_posted_is_read_back(ask: Asker) -> None:

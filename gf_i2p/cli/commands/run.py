@@ -231,6 +231,7 @@ class _NodeRun:
                 farm=lambda: node.removal_check.farm,
                 explain=lambda: explanation(node),
                 reload=self.reload,
+                events=node.farm_tasks.view.events.after,
             )
             await node.start()
         except BaseException:

@@ -35,6 +35,13 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
         code, text, _ = await gf("post", farm.node(leader), stdin="one\n\ntwo\n")
         assert (code, text) == (0, f"committed at index {answer['index'] + 2}\n")
 
+        code, text, _ = await gf("events", farm.node(follower))
+        assert code == 0
+        assert f"  server {leader} leads, in term " in text
+        assert "  the farm has the servers 1, 2, 3\n" in text
+        code, found = await gf_json("events", farm.node(follower), "--last", "1")
+        assert (code, len(found["events"])) == (0, 1)
+
         code, page = await gf_json("entries", farm.node(leader), "--first", str(answer["index"]))
         assert code == 0
         assert [entry["value"] for entry in page["entries"]] == ['{"hello": "farm"}', "one", "two"]

@@ -1,0 +1,55 @@
+"""`gf-i2p events`: shows what has happened in the farm, as sentences, from a running node."""
+
+import argparse
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.cli.shared.argument_types import whole_number
+from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.local_client import ask
+from gf_i2p.cli.shared.terminal import printable
+from gf_i2p.farm.events import MOST
+
+_POLL_SECONDS: Final = 1.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a running node")
+    parser.add_argument(
+        "--last", type=whole_number(MOST), default=20, metavar="N", help=f"at most N events (default: 20, up to {MOST})"
+    )
+    parser.add_argument("--follow", action="store_true", help="go on with each new event, until Ctrl-C")
+
+
+def run(options: argparse.Namespace) -> Answer | Exit:
+    """Ask the node for the events since its start, and of the part of the log that it has read since then.
+
+    With `--follow`, print each event as a line, or as a JSON object with `--json`. Raises `CommandError`.
+    """
+    events = _ask(options.directory, 0)[-options.last :]
+    if not options.follow:
+        text = "\n".join(_line(event) for event in events)
+        return Answer({"events": events}, text or "(nothing has happened yet)", is_report=True)
+    last = 0
+    while True:
+        for event in events:
+            print(json.dumps(event) if options.json else _line(event), flush=True)
+            last = event["number"]
+        time.sleep(_POLL_SECONDS)
+        events = _ask(options.directory, last)
+
+
+def _ask(directory: Path, after: int) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = ask(directory, "GET", f"/v1/events?after={after}")["events"]
+    return events
+
+
+def _line(event: dict[str, Any]) -> str:
+    date = event["date"]
+    when = "(time not known)   " if date is None else f"{datetime.fromtimestamp(date / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    return f"{when}  {printable(event['text'])}"
