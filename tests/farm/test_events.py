@@ -40,7 +40,7 @@ def test_a_story_of_a_farm() -> None:
     assert told.news() == ["the farm has the servers 1, 2, 3"]
     farm.lasts(120_000, told.note)
     begun = told.news()
-    assert begun[0].startswith("server 1 publishes: ")
+    assert any(text.startswith("server 1 publishes: ") for text in begun)
     assert {f"leaf {address(number)} of {number} is listed" for number in (1, 2, 3)} <= set(begun)
     farm.lasts(120_000, told.note)
     assert told.news() == [], "nothing has changed"
@@ -75,9 +75,7 @@ def test_many_leaves_are_told_as_a_number() -> None:
     farm.says(3)
     told.news()
     farm.says(1)
-    count = len(farm.state.listing.listed)
-    assert count > 5
-    assert f"{count} leaves are listed now, {count} in all" in told.news()
+    assert told.news() == ["8 leaves are listed now, 10 in all"], "leaves 2 and 3 were listed before"
 
 
 def test_a_state_from_a_snapshot_is_where_the_events_begin() -> None:
