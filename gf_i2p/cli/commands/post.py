@@ -1,15 +1,20 @@
 """`gf-i2p post`: appends entries to the farm's log through a running node."""
 
 import argparse
+import asyncio
+import contextlib
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from gf_i2p.admin.local_socket import DEFAULT_TIMEOUT
+from gf_i2p.admin.monitoring.health import health
 from gf_i2p.cli.shared.argument_types import seconds
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.local_client import ask
+from gf_i2p.cli.shared.local_client import request
+from gf_i2p.cli.shared.terminal import SILENT_SECONDS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,9 +42,21 @@ def run(options: argparse.Namespace) -> Answer:
         values = [_utf8(os.fsencode(options.value), "the entry")]
         if not values[0].strip():
             raise CommandError("the entry is empty, perhaps a variable that is not set", code=Exit.USAGE)
-    path = f"/v1/entries?timeout={options.timeout}"
-    answer = ask(options.directory, "POST", path, seconds=options.timeout + 5, body={"values": values})
+    answer = asyncio.run(_post(options.directory, values, options.timeout, quiet=options.json))
     return Answer(answer, f"committed at index {answer['index']}")
+
+
+async def _post(directory: Path, values: list[str], seconds: float, *, quiet: bool) -> Any:
+    """Post the values. After two seconds without an answer, say what the farm lacks, unless `quiet`."""
+    path = f"/v1/entries?timeout={seconds}"
+    posting = asyncio.ensure_future(request(directory, "POST", path, seconds=seconds + 5, body={"values": values}))
+    await asyncio.wait([posting], timeout=SILENT_SECONDS)
+    if not posting.done() and not quiet:
+        with contextlib.suppress(CommandError):
+            reasons = health(await request(directory, "GET", "/v1/status")).reasons
+            why = reasons[0] if reasons else "A majority has not stored the entries."
+            print(f"gf-i2p: not committed yet, waiting {seconds:g} s at most. {why}", file=sys.stderr, flush=True)
+    return await posting
 
 
 def _utf8(data: bytes, source: str) -> str:
