@@ -174,8 +174,8 @@ async def run(
         farm.stop()
         staying = {server: read_export(farm.node(server)) for server in farm.ids}
         everywhere = {server: read_export(farm.node(server)) for server in range(1, most + 1)}
-        wrong = compare_logs({server: read_log(farm.node(server), server) for server in farm.ids})
-    wrong += compare_exports(everywhere, ended=everywhere.keys() - staying.keys())
+        wrong = compare_logs({server: read_log(farm.node(server), server) for server in farm.ids}, length)
+    wrong += compare_exports(everywhere, ended=everywhere.keys() - staying.keys(), until=length)
     keys = [value["key"] for _, value in union(staying if keep_log else everywhere).values()]
     wrong += judge_posts(keys, record.acknowledged, record.retried)
     if keep_log:
