@@ -7,7 +7,8 @@
     GET  /v1/entries?first=N&limit=N    committed entries from this index on; without `first` the newest;
                                         `stale=1` reads a server that does not lead; `wait=SECONDS` waits until the
                                         first of them is committed, and answers with none when the time is over
-    GET  /v1/events?after=N             events of the farm after event N, as sentences (farm/events.py)
+    GET  /v1/events?after=N             events of the farm after event N, as sentences (farm/events.py); with another
+                                        "began" than before, the node has restarted, and the numbers begin anew
     POST /v1/servers                    {"add": {"id": N, "endpoint": TEXT}} or {"remove": N}
                                         -> {"begun": true, "leader": LEADER THAT HAS BEGUN, "term": ITS TERM}
     POST /v1/stepdown                   {} -> {"leader": THE NEW LEADER, OR NULL}
@@ -24,6 +25,7 @@ import contextlib
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final
 
 import structlog
@@ -42,6 +44,7 @@ from gf_i2p.admin.local_socket import (
 from gf_i2p.farm.events import Event
 from gf_i2p.node.access.roles import concerned
 from gf_i2p.node.consensus.driver import Driver, NotLeaderError
+from gf_i2p.raft.log import size_of
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.snapshot_file import SavedSnapshot
 from gf_i2p.wire.entries import Entry, ValueType
@@ -101,6 +104,7 @@ class LocalInterface:
         self._explain = explain
         self._reload = reload
         self._events = events
+        self._began = token_hex(8)  # the numbers of events begin anew with each start of the node
         app = web.Application(client_max_size=_BODY_BYTES, middlewares=[_errors_as_json])
         app.add_routes(
             [
@@ -148,7 +152,7 @@ class LocalInterface:
 
     async def _get_events(self, request: web.Request) -> web.Response:
         after = _whole_number(request, "after", 0, MAX_INTEGER, least=0)
-        return web.json_response({"events": [event.encode() for event in self._events(after)]})
+        return web.json_response({"events": [event.encode() for event in self._events(after)], "began": self._began})
 
     async def _post_entries(self, request: web.Request) -> web.Response:
         timeout = _number(request, "timeout", DEFAULT_TIMEOUT, 0.001, MAX_TIMEOUT)
@@ -198,9 +202,23 @@ class LocalInterface:
                 "history directory",
                 outcome="no",
             )
-        entries = self._driver.core.log.slice(first, last, max_entries=limit, max_bytes=MAX_PAGE_BYTES)
-        page = [_entry_fields(index, entry) for index, entry in enumerate(entries, first)]
+        page = [_entry_fields(index, entry) for index, entry in enumerate(self._slice(first, last, limit), first)]
         return web.json_response({"entries": page, "commit": last})
+
+    def _slice(self, first: int, last: int, limit: int) -> list[Entry]:
+        """Return entries up to both limits. The log gives the entries on the disk and those in memory apart."""
+        found: list[Entry] = []
+        room = MAX_PAGE_BYTES
+        while len(found) < limit and first + len(found) <= last:
+            piece = self._driver.core.log.slice(
+                first + len(found), last, max_entries=limit - len(found), max_bytes=max(room, 1)
+            )
+            size = sum(map(size_of, piece))
+            if found and size > room:
+                break
+            found += piece
+            room -= size
+        return found
 
     async def _get_snapshot(self, _request: web.Request) -> web.Response:
         try:

@@ -187,7 +187,7 @@ class Node:
         self.driver.on_violation = self._violated
         self._leader_log = LeaderLog(lambda: [server for server, link in self.links.items() if link.connected])
         self.driver.on_standing = self._standing_changed
-        self._told_leader = NOBODY
+        self._told_leader = (0, NOBODY)
         self._contacts_changed(self.driver.core.contacts)
         self.removal_check = RemovalCheck(self.driver, transport, config.node.cluster, self._others)
         self._master = None if keys is None else keys.destination
@@ -456,8 +456,8 @@ class Node:
 
     def _standing_changed(self, core: Core) -> None:
         self._leader_log.note(core)
-        if core.leader not in {NOBODY, self._told_leader}:
-            self._told_leader = core.leader
+        if core.leader != NOBODY and (core.term, core.leader) != self._told_leader:
+            self._told_leader = core.term, core.leader
             view = self.farm_tasks.view
             view.events.add(f"server {core.leader} leads, in term {core.term}", now_ms(), view.applied)
 

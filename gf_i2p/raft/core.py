@@ -471,7 +471,7 @@ class Core:
             self._await_election()  # only a leader had no time-out running
             self._inquiry.begin_anew(self._now, self._state.timing.doubt)
         self._role = None
-        self._timeout.trust()
+        self._timeout.trust(same_leader=leader == self._state.leader != NOBODY)
         self._state.leader = leader
 
     def _enter_term(self, term: int) -> None:

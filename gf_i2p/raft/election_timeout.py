@@ -29,6 +29,8 @@ class ElectionTimeout:
         self.in_doubt = False
         """Whether dialling the leader has failed since its last message."""
         self._is_refused = False  # whether the leader's machine has refused a connection since then
+        self._refuser_is_other = False
+        """Whether this leader was heard after a refusal: so a port forwarder refuses, and not the leader's machine."""
         self._state = state
         self._uniform = uniform
 
@@ -73,26 +75,32 @@ class ElectionTimeout:
 
     def is_news(self, *, refused: bool) -> bool:
         """Return whether a failed dial of the leader makes this server more doubtful. `refused`: as in `doubt`."""
-        return not self.in_doubt or (refused and not self._is_refused)
+        return not self.in_doubt or (refused and not self._is_refused and not self._refuser_is_other)
 
     def doubt(self, now: float, heard_at: float, *, refused: bool) -> float:
         """Shorten the time-out, because the leader cannot be dialled; return the earliest time of its end.
 
         The end is random, because other servers may lose the leader at the same time. An earlier end stays. `refused`:
-        the leader's machine refuses connections.
+        the leader's machine refuses connections. A refusal counts as silence when this leader was heard after an
+        earlier refusal.
         """
+        refused = refused and not self._refuser_is_other
         self.in_doubt, self._is_refused = True, refused
         first = max(now, heard_at + self.patience)
         spread = self._state.timing.election_min / (2 if refused else 1)
         self.at = min(self.at, self._uniform(first, first + spread))
         return first
 
-    def trust(self) -> None:
-        """End the doubt, because a leader is heard, or none is followed any more."""
+    def trust(self, *, same_leader: bool) -> None:
+        """End the doubt, because a leader is heard, or none is followed any more.
+
+        `same_leader`: whether the doubted leader itself is heard.
+        """
+        self._refuser_is_other = same_leader and (self._refuser_is_other or self._is_refused)
         self.in_doubt = self._is_refused = False
 
     def restore(self, heard_at: float) -> None:
         """Return to the normal length, counted from the leader's last message, because the leader can be dialled."""
-        self.trust()
+        self.trust(same_leader=False)
         timing = self._state.timing
         self.at = max(self.at, heard_at + self._uniform(timing.election_min, timing.election_max))

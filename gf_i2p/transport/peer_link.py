@@ -110,7 +110,8 @@ class PeerLink:
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = asyncio.Event()
-        self._failed_attempts = 0  # since the last success; the transport chooses the way by this number
+        self.failed_attempts = 0
+        """Number of failed attempts so far. The transport chooses the way by this number."""
         self._logged_reasons: set[str] = set()  # since the last connection: two ways may fail in turn
         self._log = structlog.get_logger(__name__).bind(peer=str(endpoint), cluster=cluster)
 
@@ -223,7 +224,7 @@ class PeerLink:
                 if retry is None:
                     return connection
             except (TransportError, ProtocolError):
-                self._failed_attempts += 1
+                self.failed_attempts += 1
                 raise
             finally:
                 if self._connection is not connection:
@@ -235,7 +236,7 @@ class PeerLink:
         """Return None when the connection is up, or the challenge that came instead. Raises `DialError`."""
         seconds = min(self.handshake_seconds, self._transport.patience(self.endpoint))
         end = asyncio.get_running_loop().time() + seconds
-        await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds, attempt=self._failed_attempts)
+        await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds, attempt=self.failed_attempts)
         try:
             async with asyncio.timeout_at(end):
                 outcome = await connection.outcome
@@ -260,8 +261,8 @@ class PeerLink:
             credentials=self._credentials,
             now=asyncio.get_running_loop().time(),
             entropy=self._entropy,
-            proxied=self._transport.proxied(self.endpoint, self._failed_attempts),
-            proxy_login=self._transport.proxy_login(self.endpoint, self._failed_attempts),
+            proxied=self._transport.proxied(self.endpoint, self.failed_attempts),
+            proxy_login=self._transport.proxy_login(self.endpoint, self.failed_attempts),
         )
 
     def _note_down(self, reason: str) -> None:

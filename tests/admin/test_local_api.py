@@ -89,8 +89,9 @@ async def test_events_are_sentences_after_a_number(ask: Asker) -> None:
     assert status == 200
     assert {event["text"] for event in answer["events"]} == {"server 1 leads, in term 1", "the farm has the servers 1"}
     assert first.keys() == {"number", "date", "index", "text"}
-    assert await ask("GET", f"/v1/events?after={first['number']}") == (200, {"events": others})
-    assert await ask("GET", "/v1/events?after=99") == (200, {"events": []})
+    began = answer["began"]
+    assert await ask("GET", f"/v1/events?after={first['number']}") == (200, {"events": others, "began": began})
+    assert await ask("GET", "/v1/events?after=99") == (200, {"events": [], "began": began})
 
 
 async def test_what_was_posted_is_read_back(ask: Asker) -> None:
@@ -121,6 +122,22 @@ async def test_pages(ask: Asker) -> None:
     assert len(page["entries"]) == 11
     _, page = await ask("GET", "/v1/entries?limit=2")
     assert [entry["index"] for entry in page["entries"]] == [10, 11], "the newest, without an index"
+
+
+async def test_the_newest_entries_come_from_disk_and_memory_together(tmp_path: Path) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        await (await farm.leader()).driver.post([b"old"] * 5, seconds=30)
+        await farm.stop(1)
+        await farm.start(1)
+        node = await farm.leader()
+        async with served(node, tmp_path / "s") as ask:
+            _, answer = await ask.post("new")
+            for query in ("limit=3", "first=2"):
+                _, page = await ask("GET", f"/v1/entries?{query}")
+                assert page["entries"][-1]["index"] == answer["index"] == page["commit"]
+                assert [entry["value"] for entry in page["entries"] if "value" in entry][-1] == "new"
+            indexes = [entry["index"] for entry in page["entries"]]
+            assert indexes == list(range(2, answer["index"] + 1))
 
 
 async def test_a_question_may_wait_for_the_next_entry(ask: Asker) -> None:

@@ -102,6 +102,19 @@ def test_a_refusal_counts_until_the_leader_shows_itself(news: str) -> None:
     assert not vote(lab, 2, asker=3)
 
 
+def test_a_leader_that_is_heard_after_a_refusal_stands_behind_a_forwarder_that_refuses() -> None:
+    lab = led_by_1()
+    lab.step(2, inputs.Unreachable(1, refused=True))
+    lab.advance(LAN.heartbeat)
+    lab.step(2, inputs.Unreachable(1, refused=True))
+    assert wait(lab, 2) == pytest.approx(LAN.doubt)
+    lab.now += LAN.doubt * 0.9
+    assert not vote(lab, 2, asker=3)
+    lab.step(2, inputs.Reachable(1))
+    lab.step(2, inputs.Unreachable(1, refused=True))  # the forwarder works again, and now the leader has died
+    assert vote(lab, 2, asker=3)
+
+
 def test_the_wait_is_never_lengthened() -> None:
     lab = led_by_1(highest=True)
     lab.now += LAN.election_max - 0.01

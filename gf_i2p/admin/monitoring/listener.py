@@ -10,10 +10,12 @@ The answers of /healthz and /readyz are JSON: {"state": WORST STATE, "nodes": [{
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 
+import structlog
 from aiohttp import web
 
 from gf_i2p.admin.monitoring.health import HealthState, health
@@ -21,6 +23,10 @@ from gf_i2p.admin.monitoring.loop_lag import measure_lag
 from gf_i2p.admin.monitoring.metrics import CONTENT_TYPE, Metrics, NodeFigures
 from gf_i2p.storage.durations import Durations
 
+logger = structlog.get_logger()
+
+_SILENT: Final = logging.getLogger(f"{__name__}.unread")
+_SILENT.disabled = True
 _ORDER: Final = tuple(HealthState)
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -55,7 +61,8 @@ class Monitoring:
                 web.get("/metrics", self._get_metrics),
             ]
         )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        # aiohttp logs each request that it cannot read, with a traceback: anybody could fill the log.
+        self._runner = web.AppRunner(app, access_log=None, logger=_SILENT, shutdown_timeout=1.0)
         self._measuring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -114,7 +121,13 @@ async def _known_hosts(request: web.Request, handler: _Handler) -> web.StreamRes
     except ValueError:
         if "." in host:
             return web.Response(status=404)
-    return await handler(request)
+    try:
+        return await handler(request)
+    except web.HTTPException:
+        raise
+    except Exception:
+        logger.exception("a monitoring page failed", path=request.path)
+        return web.Response(status=500)
 
 
 async def _without_banner(_: web.Request, response: web.StreamResponse) -> None:

@@ -158,7 +158,7 @@ def _describe_connections(to: _Families, status: Mapping[str, Any], own: _Labels
 def _describe_publishing(to: _Families, farm: Mapping[str, Any], own: _Labels, server: int) -> None:
     publisher, keys = farm["publisher"], farm["keys"]
     to.gauge("gf_i2p_router_up", "Whether the router beside this server answers.", farm["router_up"], own)
-    to.gauge("gf_i2p_publishes", "Whether the farm's mode publishes.", farm["farm_mode"] not in {None, "off"}, own)
+    to.gauge("gf_i2p_publishes", "Whether this server is set to publish.", farm["mode"] != "off", own)
     to.gauge("gf_i2p_publisher", "Id of the chosen publisher; 0: none.", publisher or 0, own)
     to.gauge("gf_i2p_is_publisher", "Whether this server is the chosen publisher.", publisher == server, own)
     to.gauge("gf_i2p_leaves_listed", "Leaves that the farm lists.", len(farm["leaves"]), own)

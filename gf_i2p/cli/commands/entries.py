@@ -9,7 +9,7 @@ from gf_i2p.cli.shared.answer_text import entry_line, show_entries
 from gf_i2p.cli.shared.argument_types import whole_number
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.local_client import ask
+from gf_i2p.cli.shared.local_client import ask, ask_on
 from gf_i2p.wire.limits import MAX_INTEGER
 
 _WAIT_SECONDS = 25
@@ -54,4 +54,4 @@ def run(options: argparse.Namespace) -> Answer | Exit:
             print(json.dumps(entry) if options.json else entry_line(entry, full=options.full), flush=True)
             following = entry["index"] + 1
         next_page = f"/v1/entries?limit={MAX_PAGE}&stale={int(options.stale)}&first={following}&wait={_WAIT_SECONDS}"
-        answer = ask(options.directory, "GET", next_page, seconds=_WAIT_SECONDS + 10)
+        answer = ask_on(options.directory, next_page, seconds=_WAIT_SECONDS + 10)

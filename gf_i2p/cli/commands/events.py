@@ -10,7 +10,7 @@ from typing import Any, Final
 from gf_i2p.cli.shared.argument_types import whole_number
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.local_client import ask
+from gf_i2p.cli.shared.local_client import ask, ask_on
 from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.farm.events import MOST
 
@@ -31,22 +31,24 @@ def run(options: argparse.Namespace) -> Answer | Exit:
 
     With `--follow`, print each event as a line, or as a JSON object with `--json`. Raises `CommandError`.
     """
-    events = _ask(options.directory, 0)[-options.last :]
+    answer = ask(options.directory, "GET", "/v1/events")
+    events: list[dict[str, Any]] = answer["events"][-options.last :]
     if not options.follow:
         text = "\n".join(_line(event) for event in events)
         return Answer({"events": events}, text or "(nothing has happened yet)", is_report=True)
-    last = 0
+    last, last_date, began = 0, 0, answer["began"]
     while True:
         for event in events:
             print(json.dumps(event) if options.json else _line(event), flush=True)
-            last = event["number"]
+            last_date = max(last_date, event["date"] or 0)
+        last = max([last, *(event["number"] for event in answer["events"])])
         time.sleep(_POLL_SECONDS)
-        events = _ask(options.directory, last)
-
-
-def _ask(directory: Path, after: int) -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = ask(directory, "GET", f"/v1/events?after={after}")["events"]
-    return events
+        answer = ask_on(options.directory, f"/v1/events?after={last}")
+        events = answer["events"]
+        if answer["began"] != began:  # the node has restarted, counts anew, and tells the log's events again
+            last, began = 0, answer["began"]
+            answer = ask_on(options.directory, "/v1/events")
+            events = [event for event in answer["events"] if (event["date"] or 0) > last_date]
 
 
 def _line(event: dict[str, Any]) -> str:

@@ -34,7 +34,7 @@ from gf_i2p.node.report.leaf_farm import ElsewhereFarm, HostedFarm, LeafFarm, ch
 from gf_i2p.node.status.admin_status import administration
 from gf_i2p.node.status.node_status import explanation, status
 from gf_i2p.node.supervisor import Supervisor
-from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.errors import TransportError, error_text
 from gf_i2p.transport.event_loop import loop_factory
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.tls.tls_transport import TlsTransport
@@ -140,8 +140,8 @@ async def _monitored(node_runs: Iterable["_NodeRun"], troubles: Mapping[str, Bas
             try:
                 await monitoring.start()
             except OSError as error:
-                where = f"{address[0]}:{address[1]}"
-                raise CommandError(f"monitoring.listen: cannot listen on {where}: {error.strerror or error}") from error
+                where = group[0].tenant.config.monitoring.listen
+                raise CommandError(f"monitoring.listen: cannot listen on {where}: {error_text(error)}") from error
         yield
 
 

@@ -5,6 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import tomlkit
+
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import ask, reload_node
@@ -42,4 +44,4 @@ def run(options: argparse.Namespace) -> Answer:
 
 
 def _shown(value: Any) -> str:
-    return "(default)" if value is None else str(value)
+    return "(default)" if value is None else tomlkit.item(value).as_string()

@@ -88,7 +88,7 @@ def _draw(text: str, *, whole: bool) -> None:
         print(f"{text}\n", flush=True)
         return
     columns, lines = get_terminal_size()
-    shown = fit(text, columns).split("\n")[: lines - 1]
+    shown = [line[:columns] for line in fit(text, columns).split("\n")[: lines - 1]]
     print(_HOME + "".join(f"{line}{_END_OF_LINE}" for line in shown) + _REST, end="", flush=True)
 
 

@@ -1,10 +1,12 @@
 """Client of a running node's local socket; also makes a node reload files that a command has changed."""
 
 import asyncio
+import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 
@@ -13,10 +15,32 @@ from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SOCKET_FILE
 from gf_i2p.storage.private_files import holder
 
+AGAIN_SECONDS: Final = 1.0
+
+
+class NoAnswerError(CommandError):
+    """No node answers in the directory, or the node has closed the connection."""
+
 
 def ask(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
     """Ask the node that runs in this directory; see `request`."""
     return asyncio.run(request(directory, method, path, seconds=seconds, body=body))
+
+
+def ask_on(directory: Path, path: str, *, seconds: float = 10.0) -> Any:
+    """Ask the node, and ask again every second while no node answers, because the node may restart.
+
+    The operator is told once. Raises `CommandError` for an answer that is an error.
+    """
+    told = False
+    while True:
+        try:
+            return ask(directory, "GET", path, seconds=seconds)
+        except NoAnswerError as error:
+            if not told:
+                print(f"gf-i2p: {error}. Asking again.", file=sys.stderr, flush=True)
+                told = True
+            time.sleep(AGAIN_SECONDS)
 
 
 async def request(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
@@ -68,15 +92,15 @@ async def _open_response(
                     return
                 answer = await response.json()
     except aiohttp.ClientConnectorError as error:
-        raise CommandError(
+        raise NoAnswerError(
             f"no node answers in {directory} ({error.strerror or error}). Start it: gf-i2p run {directory}"
         ) from error
     except TimeoutError as error:
-        raise CommandError(
+        raise NoAnswerError(
             f"the node in {directory} did not answer within {seconds:g} s: see the node's output", outcome="unknown"
         ) from error
     except aiohttp.ClientError as error:
-        raise CommandError(
+        raise NoAnswerError(
             f"the node in {directory} closed the connection early ({error}): see the node's output", outcome="unknown"
         ) from error
     code = {400: Exit.USAGE, 413: Exit.USAGE, 503: Exit.DEGRADED}.get(response.status, Exit.FAILED)

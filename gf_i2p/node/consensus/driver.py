@@ -523,7 +523,7 @@ class Driver:
         standing = (self.core.term, self.core.role, self.core.leader)
         if standing != self._standing:
             self._standing = standing
-            self.measured.follows(self.core.leader)
+            self.measured.follows(self.core.term, self.core.leader)
             self.on_standing(self.core)
             self._abandon_posts()
 
@@ -586,11 +586,11 @@ class Driver:
 
     def _wake_readers(self) -> None:
         applicable = self.core.applicable
-        waiting, self._applied_waiters = self._applied_waiters, []
+        waiting, self._applied_waiters = [each for each in self._applied_waiters if not each[1].done()], []
         for index, future in waiting:
             if index > applicable:
                 self._applied_waiters.append((index, future))
-            elif not future.done():
+            else:
                 future.set_result(None)
 
 

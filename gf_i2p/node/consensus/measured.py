@@ -19,8 +19,8 @@ class Measured:
         self.commits = Durations()
         """Times from a leader's append to the commit. One append at a time is measured: a sample of all."""
         self.leader_changes = 0
-        """Number of times that this server has learned of another leader than before, or of a first leader."""
-        self._leader = NOBODY
+        """Number of leaders that this server has followed. A leader that is elected again counts again."""
+        self._leader = (0, NOBODY)
         self._open = _NONE  # term, last index and time of the append that is measured
 
     def wrote(self, core: Core, write: Write, now: float) -> None:
@@ -36,8 +36,8 @@ class Measured:
             if term == core.term and core.is_leader:  # otherwise another leader has written other entries there
                 self.commits.observe(now - since)
 
-    def follows(self, leader: int) -> None:
+    def follows(self, term: int, leader: int) -> None:
         """Note the leader that the server knows now; `NOBODY` while the server knows none."""
-        if leader not in {NOBODY, self._leader}:
-            self._leader = leader
+        if leader != NOBODY and (term, leader) != self._leader:
+            self._leader = term, leader
             self.leader_changes += 1

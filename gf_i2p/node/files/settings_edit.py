@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 import tomlkit
 from pydantic import BaseModel
 from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import Table
+from tomlkit.items import AoT, Table
 
 from gf_i2p.node.files.checked_read import ConfigError, read_text, table_of
 from gf_i2p.node.files.config import Config
@@ -43,6 +43,8 @@ def change_settings(directory: Path, changes: Mapping[str, str | None]) -> list[
     the file would no longer be valid.
     """
     path = directory / CONFIG_FILE
+    if path.is_symlink():
+        raise ConfigError(f"{path} is a link, which a change would replace: change the file that the link names")
     with changing(directory):
         text = read_text(path)
         table_of(Config, text, path)  # a fault that is there already must not be blamed on the change
@@ -137,9 +139,22 @@ def _change(document: tomlkit.TOMLDocument, key: str, value: Any) -> SettingChan
         raise ConfigError(f"{key} is a table: name one of its settings")
     if value is None:
         table.pop(name, None)
+    elif old is None and isinstance(table, Table):
+        _insert(table, name, value)
     else:
         table[name] = value
     return SettingChange(key, None if old is None else _plain(old), value)
+
+
+def _insert(table: Table, name: str, value: Any) -> None:
+    """Add a key after the last key of the table: the comments that follow belong to the next table."""
+    keys = [key for key, item in table.value.body if key is not None and not isinstance(item, Table | AoT)]
+    if keys:
+        table.value._insert_after(keys[-1], name, value)  # noqa: SLF001 -- tomlkit has no public way to choose the place
+    elif table.value.body:
+        table.value._insert_at(0, name, value)  # noqa: SLF001 -- as above
+    else:
+        table[name] = value
 
 
 def _plain(item: Any) -> Any:

@@ -320,12 +320,14 @@ class FarmClient:
         A server that is dialled for the first time gets some time alone (`_patience`). After that time all servers are
         dialled side by side, and the first connection counts.
 
-        Raises `_RejectedError` when all servers reject this client.
+        Raises `_RejectedError` when each server has rejected this client since the call. A connected client that is
+        rejected later may be let in again, after a reload of the servers' users.
         """
         patient = True
+        earlier = {place: link.failed_attempts for place, link in self._links.items()}
         while True:
-            links = [self._links.get(place) for place in self._directory.places]
-            if all(link is not None and link.rejected for link in links):
+            links = [(self._links.get(place), earlier.get(place, 0)) for place in self._directory.places]
+            if all(link is not None and link.rejected and link.failed_attempts > before for link, before in links):
                 raise _RejectedError(f"Not committed, and no server takes this client: {self._troubles()}.")
             seconds = _PATIENCE_SECONDS
             for place in self._dial_order():

@@ -1,5 +1,6 @@
 """The monitoring pages of real nodes, asked as a monitoring system would."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,11 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from gf_i2p.admin.monitoring import loop_lag
 from gf_i2p.admin.monitoring.listener import Monitoring
 from gf_i2p.admin.monitoring.metrics import NodeFigures
+from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.node import Node
 from gf_i2p.node.status.node_status import status
 from integration.harness.local_farm import becomes
 from integration.harness.processes import free_ports
 from tests.node.farm import NodeFarm
+from tests.node.routers import DOWN, FakeBridge
 
 
 @asynccontextmanager
@@ -121,6 +124,27 @@ async def test_there_is_nothing_else(method: str, path: str) -> None:
     ):
         assert response.status in {404, 405}
         assert "Server" not in response.headers
+
+
+async def test_a_request_that_cannot_be_read_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with monitored([]) as address:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(address.rpartition(":")[2]))
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.")
+        writer.close()
+    assert caplog.records == []
+
+
+async def test_a_farm_that_should_publish_and_cannot_is_seen_as_such(tmp_path: Path) -> None:
+    bridge = FakeBridge(errors={"status": DOWN})
+    async with NodeFarm(tmp_path, servers=1, bridges={1: bridge}, keys=DestinationKeys.generate()) as farm:
+        node = await farm.leader()
+        await becomes("a record", lambda: 1 in node.farm_tasks.view.state.records)
+        async with monitored([node]) as address:
+            found = samples((await get(f"{address}/metrics"))[1])
+        assert found["gf_i2p_publishes", ()] == 1
+        assert found["gf_i2p_publisher", ()] == 0
+        assert found["gf_i2p_router_up", ()] == 0
 
 
 async def test_the_lag_of_the_event_loop_counts(monkeypatch: pytest.MonkeyPatch) -> None:

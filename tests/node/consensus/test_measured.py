@@ -72,8 +72,8 @@ def test_an_append_of_a_lost_leadership_does_not_count() -> None:
     assert measured.commits.sum == 0.5
 
 
-def test_each_other_leader_counts_once() -> None:
+def test_each_election_counts_once() -> None:
     measured = Measured(writes=Durations())
-    for leader in (NOBODY, 1, 1, NOBODY, 1, 2, NOBODY, 1):
-        measured.follows(leader)
+    for term, leader in ((1, NOBODY), (1, 1), (2, NOBODY), (2, 1), (2, 1), (3, 2), (3, NOBODY), (3, 2)):
+        measured.follows(term, leader)
     assert measured.leader_changes == 3

@@ -49,6 +49,26 @@ def test_the_failover_mode_of_the_readme_in_one_command(node: Path) -> None:
     assert config.servers[0].id == 1
 
 
+def test_a_new_setting_stands_with_the_others_of_its_table(node: Path) -> None:
+    change_settings(node, {"history.rotate_mib": "32", "timing.heartbeat": "0.2", "logging.level": None})
+    lines = text(node).splitlines()
+    table = next(number for number, line in enumerate(lines) if line.startswith("[timing]"))
+    heartbeat = next(number for number, line in enumerate(lines) if line.startswith("heartbeat = 0.2"))
+    profile = next(number for number, line in enumerate(lines) if line.startswith("profile ="))
+    assert table < profile < heartbeat == profile + 1, "and not behind the comments of the next table"
+    (node / CONFIG_FILE).write_text(text(node) + '\n[publish]\n# mode = "off"\n\n# A comment of no table.\n')
+    change_settings(node, {"publish.mode": "off"})
+    assert '[publish]\nmode = "off"\n# mode' in text(node)
+
+
+def test_a_link_is_not_replaced(node: Path, tmp_path: Path) -> None:
+    target = (node / CONFIG_FILE).rename(tmp_path / "target.toml")
+    (node / CONFIG_FILE).symlink_to(target)
+    with pytest.raises(ConfigError, match="is a link"):
+        change_settings(node, {"logging.level": "debug"})
+    assert (node / CONFIG_FILE).is_symlink()
+
+
 def test_numbers_booleans_and_lists_are_toml(node: Path) -> None:
     change_settings(node, {"timing.heartbeat": "0.25", "history.enabled": "false", "history.keep_days": "30"})
     config = Config.load(node)

@@ -297,6 +297,18 @@ async def test_a_client_that_all_servers_reject_is_told_at_once(node: Identity) 
         assert farm.members[1].log == []
 
 
+async def test_a_client_that_is_let_in_again_needs_no_luck(node: Identity) -> None:
+    async with pretended(node, 1) as farm, stranger(farm) as client:
+        farm.elect(1)
+        with pytest.raises(NotCommittedError, match="no server takes this client"):
+            await soon(client.post([b"a"], timeout=1000))
+        client._login = Login(CLIENT, PASSWORD)
+        client._credentials.clear()
+        (link,) = client._links.values()
+        link._credentials = client._credentials_for(next(iter(client._links)))
+        assert await soon(client.post([b"b"], timeout=1000)) == 1, "the post waits for an attempt of its own"
+
+
 async def test_a_server_that_is_not_reached_might_take_the_client(node: Identity) -> None:
     async with pretended(node, 1, 2, down=(2,)) as farm, stranger(farm) as client:
         with pytest.raises(NotCommittedError, match=r"Not committed within 0.3 s: no server was reached"):

@@ -113,12 +113,16 @@ class _Patience:
     """The reasons of a follower to wait for its leader."""
 
     leader: int = NOBODY
+    term: int = 0
+    """The term of `leader`."""
     heard_at: float = float("-inf")
     """Time of the last message of `leader`, or of the start."""
     doubted_at: float | None = None
     """Since when the leader cannot be dialled; None: no such notice since the leader's last message."""
     refused_at: float | None = None
     """Since when the leader's machine refuses connections; None: no such notice since the leader's last message."""
+    misled: bool = False
+    """Whether this leader was heard after a refusal: a later refusal shows no more than silence."""
     waits_since: float = float("-inf")
     """Time of the start, or of the end of this server's leadership, if no leader was heard since then."""
     asked: bool = False
@@ -158,6 +162,8 @@ class PatienceEnds(Invariant):
         if patience.led and not server.leads:
             patience.waits_since = clock
         patience.led = server.leads
+        if server.leader != patience.leader:
+            patience.misled = False
         if any(item.request.type is MessageType.REQUEST_VOTE_REQUEST for item in effects.gated_sends):
             self._check_stands(server, patience, clock)
         if any(item.request.type is MessageType.CLIENT_REQUEST for item in effects.sends):
@@ -174,12 +180,13 @@ class PatienceEnds(Invariant):
                 self._doubt(server, event, patience, clock)
         elif isinstance(event, Reachable) and event.peer == patience.leader:
             patience.doubted_at = patience.refused_at = None
+            patience.misled = False
         elif isinstance(event, Tick) and not server.leads and patience.follows(server):
             self._check_silence(server, patience, clock)
 
     def _doubt(self, server: ServerFacts, event: Unreachable, patience: _Patience, clock: float) -> None:
         timing = self.facts.timing
-        if event.refused and patience.refused_at is None:
+        if event.refused and patience.refused_at is None and not patience.misled:
             patience.refused_at, wait = clock, timing.doubt_when_refused
         elif patience.doubted_at is None and patience.refused_at is None:
             patience.doubted_at, wait = clock, timing.doubt
@@ -196,7 +203,9 @@ class PatienceEnds(Invariant):
         if request.type is MessageType.REQUEST_VOTE_REQUEST:
             patience.asked = True
         elif server.leader == request.source and request.term == server.term and not server.leads:
-            patience.leader, patience.heard_at = request.source, clock
+            same = (patience.leader, patience.term) == (request.source, request.term)
+            patience.misled = same and (patience.misled or patience.refused_at is not None)
+            patience.leader, patience.term, patience.heard_at = request.source, request.term, clock
             patience.doubted_at = patience.refused_at = None
             patience.waits_since, patience.asked, patience.granted = float("-inf"), False, False
 

@@ -233,6 +233,17 @@ def test_a_leader_whose_machine_refuses_connections_is_given_up_soonest() -> Non
     made.take(Tick(), limit + 0.01)
 
 
+def test_a_refusal_shows_no_more_than_silence_after_the_leader_was_heard_again() -> None:
+    made, timing = Patient(), Patient().timing
+    refused = Unreachable(2, refused=True)
+    made.take(refused, 10.0, deadline=10.0 + timing.doubt_when_refused)
+    made.take(incoming(), 10.1)
+    made.take(refused, 10.1, deadline=10.1 + timing.doubt)
+    made.take(Reachable(2), 10.2)
+    late = 10.2 + timing.doubt
+    fires(made.check, lambda: made.take(refused, 10.2, deadline=late), "does nothing until")
+
+
 def test_a_server_that_hears_its_leader_asks_nobody() -> None:
     made, timing = Patient(), Patient().timing
     early = 10.0 + timing.election_min - 0.01
