@@ -157,6 +157,7 @@ def test_what_is_no_text_is_not_posted(
         ["post", "DIR", "a", "--nonsense"],
         ["entries", "DIR", "--first", "0"],
         ["entries", "DIR", "--limit", "1001"],
+        ["entries", "DIR", "--first", "1", "--last", "1"],
         ["entries", "DIR", "--first", "9" * 5000],
         ["status", "DIR", "more"],
     ],

@@ -3,6 +3,7 @@
 import argparse
 import json
 from pathlib import Path
+from typing import Final
 
 from gf_i2p.admin.local_socket import MAX_PAGE
 from gf_i2p.cli.shared.answer_text import entry_line, show_entries
@@ -12,25 +13,24 @@ from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.local_client import ask, ask_on
 from gf_i2p.wire.limits import MAX_INTEGER
 
-_WAIT_SECONDS = 25
+_NEWEST: Final = 20
+"""Entries that are shown when the operator names none."""
+_WAIT_SECONDS: Final = 25
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a running node")
-    parser.add_argument(
-        "--first",
-        type=whole_number(MAX_INTEGER),
-        metavar="INDEX",
-        help="the index of the first entry (default: the newest entries)",
-    )
-    parser.add_argument(
-        "--limit",
+    begin = parser.add_mutually_exclusive_group()
+    begin.add_argument("--first", type=whole_number(MAX_INTEGER), metavar="INDEX", help="begin with this entry")
+    begin.add_argument(
         "--last",
         type=whole_number(MAX_PAGE),
-        default=20,
         metavar="N",
-        help=f"show at most N entries (default: 20, up to {MAX_PAGE})",
+        help=f"the newest N entries, up to {MAX_PAGE} (without --first: 20)",
+    )
+    parser.add_argument(
+        "--limit", type=whole_number(MAX_PAGE), default=100, metavar="N", help="show at most N entries (default: 100)"
     )
     parser.add_argument("--follow", action="store_true", help="go on with each new entry, until Ctrl-C")
     parser.add_argument("--full", action="store_true", help="show whole values, and not only what fits into the line")
@@ -44,8 +44,9 @@ def run(options: argparse.Namespace) -> Answer | Exit:
 
     Raises `CommandError`.
     """
-    path = f"/v1/entries?limit={options.limit}&stale={int(options.stale)}"
-    answer = ask(options.directory, "GET", path if options.first is None else f"{path}&first={options.first}")
+    newest = min(options.last or _NEWEST, options.limit)
+    extent = f"limit={newest}" if options.first is None else f"limit={options.limit}&first={options.first}"
+    answer = ask(options.directory, "GET", f"/v1/entries?{extent}&stale={int(options.stale)}")
     if not options.follow:
         return Answer(answer, show_entries(answer, full=options.full))
     following = answer["commit"] + 1 if options.first is None else options.first

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "changes",
         nargs="+",
         metavar="KEY=VALUE",
-        help="a setting as in publish.mode=failover; KEY= removes the setting, so that its default counts",
+        help="a setting as in publish.mode=failover; KEY= removes the setting's line, so that its default counts",
     )
 
 
