@@ -163,7 +163,7 @@ class PatienceEnds(Invariant):
             patience.waits_since = clock
         patience.led = server.leads
         if server.leader != patience.leader:
-            patience.misled = False
+            patience.misled, patience.refused_at = False, None
         if any(item.request.type is MessageType.REQUEST_VOTE_REQUEST for item in effects.gated_sends):
             self._check_stands(server, patience, clock)
         if any(item.request.type is MessageType.CLIENT_REQUEST for item in effects.sends):
