@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gf_i2p.farm.explanation import why_publisher
+from gf_i2p.farm.explanation import VERBS, why_publisher
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 
@@ -16,7 +16,6 @@ MOST: Final = 1000
 """Most events that are kept."""
 _MANY: Final = 5
 """Changed leaves that are told one by one. More leaves are told as a number."""
-_VERBS: Final = {"failover": "serves", "dry-run": "would publish"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def _changes(before: _Picture, now: _Picture, state: FarmState) -> Iterator[str]
 def _new_publisher(before: _Picture, now: _Picture, state: FarmState) -> str:
     if now.publisher is None:
         return f"nobody publishes: {why_publisher(state)}"
-    verb = _VERBS.get(now.mode, "publishes")
+    verb = VERBS.get(now.mode, "publishes")
     old = before.publisher
     why = state.choice.why_not.get(old) if old is not None and old != now.publisher else None
     reason = why_publisher(state) if why is None else f"of server {old}, {why}"

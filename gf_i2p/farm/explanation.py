@@ -26,7 +26,7 @@ _SCORE_PARTS: Final = {
     "leaves": "its leaves, as others reach them",
     "meta": "its set, as others find it",
 }
-_VERBS: Final = {"failover": "serves", "dry-run": "would publish"}
+VERBS: Final = {"failover": "serves", "dry-run": "would publish"}
 """Verb for the chosen server, by the farm's mode."""
 _LOAD_PARTS: Final = {
     "connections": "of its connections are in use",
@@ -191,7 +191,7 @@ def _score_part(name: str, points: int | None) -> str:
 
 
 def _text_lines(explanation: dict[str, Any]) -> Iterator[str]:
-    verb = _VERBS.get(explanation["mode"], "publishes")
+    verb = VERBS.get(explanation["mode"], "publishes")
     if explanation["publisher"] is None:
         yield f"nobody publishes: {explanation['why']}"
     else:

@@ -52,7 +52,7 @@ class Monitoring:
         self._stopped = stopped
         self._lag = Durations()
         self._metrics = Metrics(nodes, self._lag)
-        app = web.Application(middlewares=[_known_hosts])
+        app = web.Application(middlewares=[_known_hosts, _defects_in_our_log])
         app.on_response_prepare.append(_without_banner)
         app.add_routes(
             [
@@ -121,12 +121,18 @@ async def _known_hosts(request: web.Request, handler: _Handler) -> web.StreamRes
     except ValueError:
         if "." in host:
             return web.Response(status=404)
+    return await handler(request)
+
+
+@web.middleware
+async def _defects_in_our_log(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """Log a defect of a page by this program's logger, because aiohttp's own is silent here."""
     try:
         return await handler(request)
     except web.HTTPException:
         raise
     except Exception:
-        logger.exception("a monitoring page failed", path=request.path)
+        logger.exception("a defect: a monitoring page failed", path=request.path)
         return web.Response(status=500)
 
 

@@ -14,7 +14,7 @@ from gf_i2p.cli.shared.argument_types import seconds
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import request
-from gf_i2p.cli.shared.terminal import SILENT_SECONDS
+from gf_i2p.cli.shared.terminal import say_if_slow
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,14 +49,15 @@ def run(options: argparse.Namespace) -> Answer:
 async def _post(directory: Path, values: list[str], seconds: float, *, quiet: bool) -> Any:
     """Post the values. After two seconds without an answer, say what the farm lacks, unless `quiet`."""
     path = f"/v1/entries?timeout={seconds}"
-    posting = asyncio.ensure_future(request(directory, "POST", path, seconds=seconds + 5, body={"values": values}))
-    await asyncio.wait([posting], timeout=SILENT_SECONDS)
-    if not posting.done() and not quiet:
-        with contextlib.suppress(CommandError):
+    posting = request(directory, "POST", path, seconds=seconds + 5, body={"values": values})
+
+    async def say() -> None:
+        with contextlib.suppress(CommandError):  # the post itself tells that the node does not answer
             reasons = health(await request(directory, "GET", "/v1/status")).reasons
             why = reasons[0] if reasons else "A majority has not stored the entries."
             print(f"gf-i2p: not committed yet, waiting {seconds:g} s at most. {why}", file=sys.stderr, flush=True)
-    return await posting
+
+    return await (posting if quiet else say_if_slow(posting, say))
 
 
 def _utf8(data: bytes, source: str) -> str:

@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> Answer:
         if not equals or not key:
             raise CommandError(f"{each!r} is no change of a setting: write KEY=VALUE", code=Exit.USAGE)
         if key in changes:
-            raise CommandError(f"{key} stands there twice", code=Exit.USAGE)
+            raise CommandError(f"{key} stands there twice: give each setting one value", code=Exit.USAGE)
         changes[key] = value.strip() or None
     done = change_settings(options.directory, changes)
     clause, reloaded, pending = reload_node(options.directory, ask)

@@ -44,12 +44,12 @@ class ProgressLine:
         self.end()
 
 
-async def say_if_slow(work: Awaitable[_T], say: Callable[[], None]) -> _T:
-    """Await the work; call `say` once if the work takes longer than `SILENT_SECONDS`."""
+async def say_if_slow(work: Awaitable[_T], say: Callable[[], Awaitable[None] | None]) -> _T:
+    """Await the work; call `say` once if the work takes longer than `SILENT_SECONDS`, and await what `say` returns."""
     task = asyncio.ensure_future(work)
     await asyncio.wait([task], timeout=SILENT_SECONDS)
-    if not task.done():
-        say()
+    if not task.done() and (saying := say()) is not None:
+        await saying
     return await task
 
 

@@ -107,7 +107,7 @@ def _with_hint(fault: str) -> str:
 def _parts(key: str) -> Sequence[str]:
     """Split a key with dots and quotes. Raises `ConfigError`."""
     if "\n" in key:
-        raise ConfigError(f"{key!r} is no key of a setting")
+        raise ConfigError(f"{key!r} is no key of a setting: write it in one line, as in publish.mode")
     try:
         node: Any = tomlkit.parse(f"{key} = 0")
     except TOMLKitError as error:
