@@ -36,6 +36,7 @@ from gf_i2p.admin.local_socket import (
     LAST_SERVER,
     MAX_PAGE,
     MAX_PAGE_BYTES,
+    MAX_POST_BYTES,
     MAX_TIMEOUT,
     MAX_WAIT,
     NO_LEADER,
@@ -375,10 +376,10 @@ def _values(body: Any) -> list[bytes]:
             f"{len(values)} values were given; one post takes 1 to {MAX_ENTRIES}, each a text: post in pieces"
         )
     encoded = [_encoded(number, value) for number, value in enumerate(values, 1)]
-    if max(map(len, encoded)) > MAX_VALUE_BYTES or sum(map(len, encoded)) > MAX_ENTRIES_BYTES // 2:
+    if max(map(len, encoded)) > MAX_VALUE_BYTES or sum(map(len, encoded)) > MAX_POST_BYTES:
         raise _bad_request(
             f"a value may have {MAX_VALUE_BYTES} bytes (the largest has {max(map(len, encoded))}), and all of one post "
-            f"{MAX_ENTRIES_BYTES // 2} (these have {sum(map(len, encoded))}): post in pieces"
+            f"{MAX_POST_BYTES} (these have {sum(map(len, encoded))}): post in pieces"
         )
     return encoded
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from gf_i2p.wire.limits import MAX_ENTRIES_BYTES
+
 ADDRESS_BYTES: Final = 107
 """Most bytes in the path of a Unix socket on Linux (unix(7))."""
 _OPEN_FILES: Final = Path("/proc/self/fd")
@@ -33,6 +35,8 @@ def socket_address(path: Path) -> Iterator[str]:
         os.close(directory)
 
 
+MAX_POST_BYTES: Final = MAX_ENTRIES_BYTES // 2
+"""Most bytes of the values of one post, in UTF-8."""
 DEFAULT_TIMEOUT: Final = 30.0
 """Seconds that a post may take, unless the client asks for another time."""
 MAX_TIMEOUT: Final = 3600.0

@@ -10,11 +10,11 @@ import structlog
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.events import EventLog
 from gf_i2p.farm.state import FarmState
-from gf_i2p.node.access.posts import SLICE_SECONDS
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.raft.log import size_of
 from gf_i2p.storage.errors import StorageError
+from gf_i2p.transport.request_slices import SLICE_SECONDS
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration
 

@@ -41,6 +41,7 @@ ENTRY_HEADER_BYTES: Final = 13
 # comparison.
 _HEADER: Final = struct.Struct(">qBI")
 _VALUE_TYPES: Final[dict[int, ValueType]] = {int(each): each for each in ValueType}
+_CUT_SHORT: Final = "the log entries end inside an entry"
 # These values carry other entries or a snapshot; the size of the request bounds them.
 _CARRIERS: Final = frozenset((ValueType.LOG_PACK, ValueType.SNAPSHOT_SYNC_REQUEST))
 
@@ -81,34 +82,50 @@ def decode_entries(data: bytes, start: int = 0, end: int | None = None) -> tuple
         OversizeError: a value other than a LogPack or SnapshotSyncRequest exceeds `MAX_VALUE_BYTES`, or there are more
             than `MAX_ENTRIES` entries.
     """
-    if end is None:
-        end = len(data)
     entries: list[Entry] = []
+    read_entries(data, start, len(data) if end is None else end, entries)
+    return tuple(entries)
+
+
+def read_entries(data: bytes, start: int, end: int, entries: list[Entry], *, left: int = 0) -> tuple[int, int]:
+    """Decode the whole entries in `data[start:end]`, and append them to `entries`.
+
+    `left`: bytes of further entries that are still to come after `end`. Without such bytes the entries must fill
+    `data[start:end]` exactly.
+
+    Returns the position after the last whole entry, and the position of the end of the entry, or of the entry's header,
+    that begins there. Raises as `decode_entries`, as soon as a header shows the fault.
+    """
     append = entries.append
     unpack = _HEADER.unpack_from
     types = _VALUE_TYPES
     new = tuple.__new__  # Entry(...) goes through a Python function that does just this
     position = start
     try:
-        for _ in range(MAX_ENTRIES):
+        for _ in range(MAX_ENTRIES - len(entries)):
             if position == end:
                 break
             term, number, size = unpack(data, position)
             value_start = position + ENTRY_HEADER_BYTES
-            position = value_start + size
-            if position > end:
-                raise RemoteProtocolError("the log entries end inside an entry")
+            value_end = value_start + size
+            if value_end > end and value_end > end + left:
+                raise RemoteProtocolError(_CUT_SHORT)
             if term < 0 or number not in types or size > MAX_VALUE_BYTES:
                 fault = entry_fault(term, number, size)
                 if fault is not None:
                     raise (OversizeError if term >= 0 and number in types else RemoteProtocolError)(fault)
-            append(new(Entry, (term, types[number], data[value_start:position])))
+            if value_end > end:
+                return position, value_end
+            append(new(Entry, (term, types[number], data[value_start:value_end])))
+            position = value_end
     except struct.error:
-        # `data` ends inside a header. With another message behind it, `position > end` above raises the same error.
-        raise RemoteProtocolError("the log entries end inside an entry") from None
-    if position != end:
+        # `data` ends inside a header. With another message behind it, `value_end > end` above raises the same error.
+        if position + ENTRY_HEADER_BYTES > end + left:
+            raise RemoteProtocolError(_CUT_SHORT) from None
+        return position, position + ENTRY_HEADER_BYTES
+    if position != end + left and len(entries) == MAX_ENTRIES:
         raise OversizeError(f"more than {MAX_ENTRIES} log entries in one request")
-    return tuple(entries)
+    return position, position + ENTRY_HEADER_BYTES
 
 
 def entry_fault(term: int, value_type: int, size: int) -> str | None:

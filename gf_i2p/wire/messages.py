@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry, ValueType, decode_entries, encode_entries
+from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry, ValueType, decode_entries, encode_entries, read_entries
 from gf_i2p.wire.errors import LocalProtocolError, OversizeError, RemoteProtocolError
 from gf_i2p.wire.limits import (
     MAX_CONFIGURATION_BYTES,
@@ -267,6 +267,57 @@ def read_request(data: bytes, start: int) -> tuple[Request | None, int]:
             raise RemoteProtocolError(fault)
     request_type = _REQUEST_TYPES[number]
     return Request(request_type, source, destination, term, last_term, last_index, commit, entries), end
+
+
+class UnfinishedRequest:
+    """A large request while its entries arrive. The entries are decoded piece by piece.
+
+    No piece costs more than its own bytes, and no entry is in memory twice.
+    """
+
+    __slots__ = ("_buffer", "_due", "_entries", "_header", "_number", "left", "received")
+
+    def __init__(self, header: bytes) -> None:
+        """`header`: the `REQUEST_HEADER_BYTES` of a request, which `read_request` has found to be legal."""
+        self._header = header
+        self._number = header[0]
+        self.received = 0
+        """Bytes of the entries that have come."""
+        self.left: int = _REQUEST.unpack(header)[-1]
+        """Bytes of the entries that are still to come."""
+        self._entries: list[Entry] = []
+        self._buffer = bytearray()  # begins with the first entry that is not whole
+        self._due = 0  # length of _buffer at which that entry, or its header, is whole
+
+    def take(self, piece: bytes) -> Request | None:
+        """Take the next bytes of the entries, `left` at most. Return the request when its entries are complete.
+
+        Raises `RemoteProtocolError` as `read_request`. A leader's request over a limit is returned as an
+        `OversizedRequest` as soon as the fault shows: then pass over the `left` bytes.
+        """
+        self.received += len(piece)
+        self.left -= len(piece)
+        self._buffer += piece
+        if self.left and len(self._buffer) < self._due:
+            return None
+        data = bytes(self._buffer)
+        try:
+            position, due = read_entries(data, 0, len(data), self._entries, left=self.left)
+        except OversizeError as error:
+            if self._number in _OF_LEADERS:
+                return _oversized(self._header, 0, str(error))
+            raise
+        del self._buffer[:position]
+        self._due = due - position
+        return None if self.left else _with_entries(self._header, tuple(self._entries))
+
+
+def _with_entries(header: bytes, entries: tuple[Entry, ...]) -> Request:
+    number, source, destination, term, last_term, last_index, commit, _ = _REQUEST.unpack(header)
+    fault = _entries_fault(number, entries)
+    if fault is not None:
+        raise RemoteProtocolError(fault)
+    return Request(_REQUEST_TYPES[number], source, destination, term, last_term, last_index, commit, entries)
 
 
 def _oversized(data: bytes, start: int, fault: str) -> OversizedRequest:

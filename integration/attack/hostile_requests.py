@@ -9,13 +9,13 @@ from typing import Final
 
 from gf_i2p.farm.record.status_record import MAX_RECORD_BYTES
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.limits import MAX_ENTRIES_BYTES, MAX_LOG_PACK_BYTES
+from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_LOG_PACK_BYTES
 from gf_i2p.wire.log_values import ClusterServer, Configuration, SnapshotSyncRequest, encode_server_id
 from gf_i2p.wire.messages import MessageType, Request
 
 MARK: Final = b'{"hostile":true}'
 """A value that no honest user posts."""
-_SMALL_VALUE_BYTES: Final = 8 << 10
+_SMALL_VALUE_BYTES: Final = (8 << 10) + 64
 
 
 def request(
@@ -42,7 +42,7 @@ def zeros_of_json(size: int = _SMALL_VALUE_BYTES) -> bytes:
 
 def largest_post(value: bytes) -> Request:
     """Make a post that repeats a value as often as one request may."""
-    return post(*[value] * (MAX_ENTRIES_BYTES // (len(value) + 13)))
+    return post(*[value] * min(MAX_ENTRIES, MAX_ENTRIES_BYTES // (len(value) + 13)))
 
 
 def bomb(announced: int, mebibytes: int) -> bytes:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from gf_i2p.node.consensus.driver import Done
+from gf_i2p.node.consensus.peer import Done
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.message_stream import RequestDecoder, ResponseDecoder

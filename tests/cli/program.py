@@ -111,8 +111,8 @@ def _server() -> socket.socket:
     return requests
 
 
-async def gf_json(*arguments: str | Path) -> tuple[int, Any]:
-    code, output, _ = await gf(*arguments, "--json")
+async def gf_json(*arguments: str | Path, stdin: str | None = None) -> tuple[int, Any]:
+    code, output, _ = await gf(*arguments, "--json", stdin=stdin)
     return code, json.loads(output)
 
 

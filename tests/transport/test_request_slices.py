@@ -7,6 +7,7 @@ import pytest
 
 from gf_i2p.transport.request_slices import SLICE_SECONDS, RequestSlices
 from gf_i2p.transport.served import AuthenticatedConnection, Replier
+from gf_i2p.wire.message_stream import RequestDecoder
 from gf_i2p.wire.messages import Request, encode_request
 from tests.transport.harness import (
     CLUSTER,
@@ -49,17 +50,17 @@ class Work:
         self.handled = Counter[tuple[str, int]]()
         self.of_user = Counter[str]()
         self._clock = clock
-        self._turn = 0
+        self.turn = 0
 
     def __call__(self, caller: AuthenticatedConnection, received: Request, reply: Replier) -> None:
         self._clock.now += SLICE_SECONDS / A_SLICE
-        self.handled[caller.user, self._turn] += 1
+        self.handled[caller.user, self.turn] += 1
         self.of_user[caller.user] += 1
         reply(response(received))
 
     async def count_turns(self) -> None:
         while True:
-            self._turn += 1
+            self.turn += 1
             await asyncio.sleep(0)
 
 
@@ -81,6 +82,28 @@ async def test_one_turn_takes_a_slice_of_a_user_s_requests_however_many_connecti
         turns.cancel()
         for _, writer in [*sessions, honest]:
             await hang_up(writer)
+
+
+async def test_data_is_decoded_in_slices(node: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, decoded, feed = Clock(), Counter[int](), RequestDecoder.feed
+    work = Work(clock)
+
+    def slow(decoder: RequestDecoder, data: bytes, most: int | None = None) -> list[Request]:
+        clock.now += SLICE_SECONDS
+        found = feed(decoder, data, most)
+        decoded[work.turn] += len(found)
+        return found
+
+    monkeypatch.setattr(RequestDecoder, "feed", slow)
+    many = 10_000
+    async with serving(node, work, slices=RequestSlices(clock)) as farm:
+        turns = asyncio.create_task(work.count_turns())
+        reader, writer = await foreign_session(farm)
+        writer.write(b"".join(encode_request(request(index=number)) for number in range(many)))
+        assert await read_responses(reader, many) == list(range(many))
+        assert max(decoded.values()) * len(encode_request(request())) < (40 << 10)
+        turns.cancel()
+        await hang_up(writer)
 
 
 async def test_what_came_before_an_illegal_message_is_handled_in_later_turns(node: Identity) -> None:
@@ -126,6 +149,17 @@ async def test_users_take_turns_and_each_goes_on_where_the_slice_ended() -> None
     assert order == ["a1", "a1", "b"]
     await until(lambda: not any(left.values()))
     assert order == ["a1", "a1", "b", "a1", "a2", "a2", "a2"]
+
+
+async def test_each_turn_has_a_slice_of_its_own() -> None:
+    """A request in a later turn does not wait because an earlier request has used its own turn's slice."""
+    clock = Clock()
+    slices = RequestSlices(clock)
+    assert slices.has_time((CLUSTER, "a"))
+    clock.now += 2 * SLICE_SECONDS
+    assert not slices.has_time((CLUSTER, "a"))
+    await asyncio.sleep(0)
+    assert slices.has_time((CLUSTER, "a"))
 
 
 async def test_a_user_without_requests_leaves_nothing_behind() -> None:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire import messages
+from gf_i2p.wire.entries import Entry, ValueType, read_entries
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_VALUE_BYTES
-from gf_i2p.wire.message_stream import RequestDecoder, ResponseDecoder
+from gf_i2p.wire.message_stream import LARGE_BYTES, RequestDecoder, ResponseDecoder
 from gf_i2p.wire.messages import (
     REQUEST_HEADER_BYTES,
     MessageType,
@@ -183,6 +184,93 @@ def test_a_value_over_the_limit_in_a_leaders_request(cut: int) -> None:
         RequestDecoder().feed(client)
 
 
+def large_bodies() -> list[bytes]:
+    """Make the entries of requests that are decoded while they arrive: legal ones, and each kind of fault."""
+    entry = struct.Struct(">qBI")
+    small, zeros = entry.pack(1, 1, 1000) + bytes(1000), bytes(LARGE_BYTES)
+    largest = entry.pack(1, 1, MAX_VALUE_BYTES) + bytes(MAX_VALUE_BYTES)
+    return [
+        small * 300,
+        largest + small + largest,
+        small * 300 + entry.pack(1, 1, 999) + bytes(998),
+        small * 300 + bytes(5),
+        small * 300 + entry.pack(1, 9, 0),
+        small + entry.pack(-1, 1, 0) + small * 300,
+        small + entry.pack(1, 1, MAX_VALUE_BYTES + 1) + bytes(MAX_VALUE_BYTES + 1) + small,
+        entry.pack(1, 1, 200) + bytes(200) + (entry.pack(1, 1, 200) + bytes(200)) * MAX_ENTRIES,
+        (entry.pack(1, 1, 200) + bytes(200)) * MAX_ENTRIES,
+        small * 300 + entry.pack(1, 3, 20) + bytes(20),
+        entry.pack(1, 1, 2**32 - 1) + zeros,
+    ]
+
+
+class LittleAtOnce(RequestDecoder):
+    """Decodes one request in each step."""
+
+    def feed(self, data: bytes, most: int | None = 1) -> list[Request]:
+        found = super().feed(data, most)
+        while self.rest:
+            try:
+                found += super().feed(self.rest, most)
+            except RemoteProtocolError:
+                self.before_error = found + self.before_error
+                raise
+        return found
+
+
+@pytest.mark.parametrize("kind", [MessageType.APPEND_ENTRIES_REQUEST, MessageType.CLIENT_REQUEST])
+@pytest.mark.parametrize("number", range(len(large_bodies())))
+def test_a_large_request_in_any_pieces_is_what_it_is_in_one(kind: MessageType, number: int) -> None:
+    body = large_bodies()[number]
+    head = encode_request(replace(CLIENT, type=kind))[:-4] + struct.pack(">I", len(body))
+    data = encode_request(CLIENT) + head + body + encode_request(APPEND) * 2 + b"\xff"
+    found, error, _ = whole = outcome(RequestDecoder(), [data])
+    assert found, "the first"
+    assert error is not None, "the last byte is no request"
+    for size in (7_001, 65_536, 100_003, LARGE_BYTES, len(data) - 1, len(data) - 200):
+        pieces = [data[at : at + size] for at in range(0, len(data), size)]
+        assert outcome(RequestDecoder(), pieces) == whole, size
+        assert outcome(LittleAtOnce(), pieces) == whole, size
+
+
+def test_an_unfinished_large_request_counts_with_all_its_bytes() -> None:
+    data = encode_request(LARGEST)
+    decoder = RequestDecoder()
+    taken = 0
+    for at in range(0, len(data) - 1, 200_000):
+        piece = data[at : at + 200_000][: len(data) - 1 - at]
+        assert decoder.feed(piece) == []
+        taken += len(piece)
+        assert decoder.buffered == taken
+    assert decoder.feed(data[-1:] + encode_request(APPEND)) == [LARGEST, APPEND]
+    assert decoder.buffered == 0
+
+
+@given(st.lists(strategies.requests, max_size=8), st.integers(1, 200))
+def test_one_call_decodes_no_more_than_it_may_and_loses_nothing(requests: list[Request], most: int) -> None:
+    decoder, data = RequestDecoder(), b"".join(map(encode, requests))
+    found: list[Request] = []
+    rest = data
+    while rest:
+        begun = len(rest)
+        messages = decoder.feed(rest, most)
+        rest = decoder.rest
+        found += messages
+        assert sum(len(encode(message)) for message in messages[:-1]) < most, "the last may begin before the end"
+        assert len(rest) < begun
+    assert found == requests
+    assert decoder.buffered == 0
+
+
+def test_an_oversized_request_is_skipped_when_a_call_may_decode_little() -> None:
+    body = bytes(MAX_ENTRIES_BYTES + 1)
+    data = encode_request(replace(APPEND, entries=()))[:-4] + struct.pack(">I", len(body)) + body[:100]
+    decoder = RequestDecoder()
+    (found,) = decoder.feed(data, 1)
+    assert isinstance(found, OversizedRequest)
+    assert (decoder.rest, decoder.to_skip) == (b"", len(body) - 100)
+
+
 def test_too_many_entries_in_a_leaders_request() -> None:
     body = struct.pack(">qBI", 1, 1, 0) * (MAX_ENTRIES + 1)
     data = encode_request(replace(APPEND, entries=()))[:-4] + struct.pack(">I", len(body)) + body
@@ -222,18 +310,20 @@ def test_an_announced_size_alone_takes_no_memory() -> None:
     assert decoder.buffered == 1000
 
 
-def test_the_largest_message_in_small_pieces_takes_linear_work_and_bounded_memory() -> None:
-    """Work is counted in attempts to decode: two at the header, one when all is there."""
+def test_the_largest_message_in_small_pieces_takes_linear_work_and_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Work is counted in bytes that are given to the decoder of entries."""
     data = encode_request(LARGEST)
     assert len(data) == REQUEST_HEADER_BYTES + MAX_ENTRIES_BYTES
     decoder = RequestDecoder()
-    read, attempts = decoder._read, []
+    given = list[int]()
 
-    def counting(piece: bytes, start: int) -> tuple[Request | None, int]:
-        attempts.append(len(piece))
-        return read(piece, start)
+    def counting(piece: bytes, start: int, end: int, entries: list[Entry], *, left: int = 0) -> tuple[int, int]:
+        given.append(end - start)
+        return read_entries(piece, start, end, entries, left=left)
 
-    decoder._read = counting
+    monkeypatch.setattr(messages, "read_entries", counting)
     found: list[Request] = []
     tracemalloc.start()
     try:
@@ -243,7 +333,8 @@ def test_the_largest_message_in_small_pieces_takes_linear_work_and_bounded_memor
     finally:
         tracemalloc.stop()
     assert found == [LARGEST]
-    assert attempts == [1000, len(data)]
-    # The parts are the buffer with growth, the copy as bytes, and the values.
-    assert peak < 3.3 * len(data)
+    assert sum(given) < 1.1 * len(data)
+    assert max(given) < MAX_VALUE_BYTES + 2000
+    # The parts are the values, and one value in the buffer and as bytes.
+    assert peak < len(data) + 3 * MAX_VALUE_BYTES
     assert decoder.buffered == 0

@@ -5,16 +5,18 @@ import asyncio
 import contextlib
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gf_i2p.admin.local_socket import DEFAULT_TIMEOUT
+from gf_i2p.admin.local_socket import DEFAULT_TIMEOUT, MAX_POST_BYTES
 from gf_i2p.admin.monitoring.health import health
 from gf_i2p.cli.shared.argument_types import seconds
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import request
 from gf_i2p.cli.shared.terminal import say_if_slow
+from gf_i2p.wire.limits import MAX_ENTRIES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the entry, by convention JSON; - or nothing: each line of standard input",
     )
     parser.add_argument(
-        "--timeout", type=seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="seconds to wait (default: 30)"
+        "--timeout",
+        type=seconds,
+        default=DEFAULT_TIMEOUT,
+        metavar="SECONDS",
+        help="seconds to wait for each post (default: 30)",
     )
 
 
@@ -42,11 +48,40 @@ def run(options: argparse.Namespace) -> Answer:
         values = [_utf8(os.fsencode(options.value), "the entry")]
         if not values[0].strip():
             raise CommandError("the entry is empty, perhaps a variable that is not set", code=Exit.USAGE)
-    answer = asyncio.run(_post(options.directory, values, options.timeout, quiet=options.json))
+    answer = asyncio.run(_post_all(options.directory, values, options.timeout, quiet=options.json))
     return Answer(answer, f"committed at index {answer['index']}")
 
 
-async def _post(directory: Path, values: list[str], seconds: float, *, quiet: bool) -> Any:
+def _pieces(values: Sequence[str]) -> Iterator[list[str]]:
+    """Cut the values into posts of a legal size. A value that is too large is alone, and the node refuses it."""
+    piece: list[str] = []
+    size = 0
+    for value in values:
+        length = len(value.encode())
+        if piece and (len(piece) == MAX_ENTRIES or size + length > MAX_POST_BYTES):
+            yield piece
+            piece, size = [], 0
+        piece.append(value)
+        size += length
+    yield piece
+
+
+async def _post_all(directory: Path, values: Sequence[str], seconds: float, *, quiet: bool) -> Any:
+    """Post the values, in pieces if one post cannot hold all; return the answer to the last piece."""
+    done, answer = 0, None
+    for piece in _pieces(values):
+        try:
+            answer = await _post(directory, piece, seconds, quiet=quiet)
+        except CommandError as error:
+            if answer is None:
+                raise
+            far = f"the first {done:,} of {len(values):,} lines are committed, up to index {answer['index']}"
+            raise CommandError(f"{far}; then: {error}", code=error.code, outcome=error.outcome) from error
+        done += len(piece)
+    return answer
+
+
+async def _post(directory: Path, values: Sequence[str], seconds: float, *, quiet: bool) -> Any:
     """Post the values. After two seconds without an answer, say what the farm lacks, unless `quiet`."""
     path = f"/v1/entries?timeout={seconds}"
     posting = request(directory, "POST", path, seconds=seconds + 5, body={"values": values})

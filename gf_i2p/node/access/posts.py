@@ -1,7 +1,7 @@
 """The leader's checks of a post before the core gets the post: first the sender, then the size, and then the content.
 
-No value is parsed before sender and size are checked. A large post is checked in slices, so that heartbeats never wait
-for the check. Posts of one user keep their order; posts of different users take turns.
+No value is parsed before sender and size are checked. A post whose check takes long is checked in slices, so that
+heartbeats never wait for the check. Posts of one user keep their order; posts of different users take turns.
 """
 
 import asyncio
@@ -15,14 +15,10 @@ from gf_i2p.node.access.budgets import Budgets
 from gf_i2p.node.access.refusals import Refusal, Refusals
 from gf_i2p.node.access.rights import Rights
 from gf_i2p.node.access.roles import Role, User
+from gf_i2p.transport.request_slices import SLICE_SECONDS
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.messages import Request, Response
 
-SLICE_SECONDS: Final = 0.01
-"""Seconds after which a check of values lets the event loop go on. The check of the last value may end a few
-milliseconds later."""
-AT_ONCE_BYTES: Final = 256 << 10
-"""Most bytes of posts that are checked on arrival, in one turn of the event loop; further posts wait for a slice."""
 _ENTRY_BYTES: Final = 64
 """Bytes that each entry counts in addition to its value: a check of an empty value takes time, too."""
 
@@ -93,7 +89,6 @@ class Posts:
         self._budgets = budgets
         self._refusals = refusals
         self._loop = asyncio.get_running_loop()
-        self._taken = 0  # bytes that were checked at once in this turn of the loop
         self._waiting: dict[str, deque[tuple[_Check, Request, Done]]] = {}
         """By user, posts that wait for their check, in order."""
         self._task: asyncio.Task[None] | None = None
@@ -122,14 +117,11 @@ class Posts:
             self._consensus.refuse(request, reply)
             return
         reply = partial(self._answered, user, size, reply)
-        values = [entry.value for entry in request.entries if entry.value_type is ValueType.APPLICATION]
-        if user.name not in self._waiting and self._taken + size <= AT_ONCE_BYTES:
-            if not self._taken:
-                self._loop.call_soon(self._end_turn)
-            self._taken += size
-            self._decide(user, self._rights.objection_to(user, values), request, reply)
+        check = _Check(user, [entry.value for entry in request.entries if entry.value_type is ValueType.APPLICATION])
+        if user.name not in self._waiting and check.go_on(self._rights, self._loop.time):
+            self._decide(user, check.objection, request, reply)
             return
-        self._waiting.setdefault(user.name, deque()).append((_Check(user, values), request, reply))
+        self._waiting.setdefault(user.name, deque()).append((check, request, reply))
         if self._task is None:
             self._task = self._loop.create_task(self._run(), name="checks of large posts")
 
@@ -159,9 +151,6 @@ class Posts:
     def _answered(self, user: User, size: int, reply: Done, response: Response | None) -> None:
         self._budgets.answered(user, size)
         reply(response)
-
-    def _end_turn(self) -> None:
-        self._taken = 0
 
     async def _run(self) -> None:
         """Check the waiting posts, one slice for each user in turn."""

@@ -10,7 +10,7 @@ leader. A leader with stolen credentials can write anything: servers trust each 
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from gf_i2p.farm.admin_entries import AdminEntry
@@ -51,14 +51,6 @@ class Rights:
             len(request.entries) > 1 or any(each.value_type is not ValueType.APPLICATION for each in request.entries)
         ):
             return f"{user.name} posted something other than one status record"
-        return None
-
-    def objection_to(self, user: User, values: Sequence[bytes]) -> str | None:
-        """Return why this user may not post these Application values; None when the user may."""
-        servers = self.servers()
-        for value in values:
-            if (why_not := self.objection_to_value(user, value, servers)) is not None:
-                return why_not
         return None
 
     def objection_to_value(self, user: User, value: bytes, servers: Collection[int]) -> str | None:

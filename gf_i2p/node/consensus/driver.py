@@ -9,12 +9,13 @@ import contextlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import structlog
 from structlog.contextvars import get_contextvars
 
 from gf_i2p.node.consensus.measured import Measured
+from gf_i2p.node.consensus.peer import Done, Peer
 from gf_i2p.node.consensus.timing import Timeouts, TimingPlan
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
@@ -38,30 +39,15 @@ logger = structlog.get_logger()
 
 _T = TypeVar("_T")
 
-Done = Callable[[Response | None], None]
-"""Takes the answer to one request. None: no answer comes, and the fate of the request is unknown."""
-
 RETRY_SECONDS: Final = 0.05
 """Seconds before a post is tried again, when the post was refused or no leader was known."""
 MAX_FORWARDED: Final = MAX_REQUESTS_IN_FLIGHT // 2
 """Most posts on the way to the leader; more posts wait. A link drops a connection with too many open requests."""
 MAX_FORWARDED_BYTES: Final = MAX_BUFFERED_BYTES // 2
 """Most bytes of posts on the way to the leader; a larger post travels alone."""
+LARGE_PROPOSAL: Final = 512
+"""Entries from which a proposal waits for no other: each turn of the loop then has time for few such proposals."""
 BROKEN: Final = "a server broke the protocol"
-
-
-class Peer(Protocol):
-    """The part of a connection to another server that the driver needs."""
-
-    @property
-    def connected(self) -> bool:
-        """Whether a request can be sent now."""
-
-    def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
-        """Send a request. `done` is called later, exactly once. `seconds`: time limit for the answer."""
-
-    def reset(self, reason: str) -> None:
-        """Drop the connection and dial again; requests on the way get None as their answer."""
 
 
 class NotLeaderError(NotCommittedError):
@@ -371,10 +357,12 @@ class Driver:
         if not self._proposals:
             self._loop.call_soon(self._propose)
         self._proposals.append(proposal)
+        if len(proposal.entries) >= LARGE_PROPOSAL:
+            self._propose()
 
     def _propose(self) -> None:
         proposals, self._proposals = self._proposals, []
-        if self._end_reason is None:
+        if self._end_reason is None and proposals:
             self._step(inputs.Propose(proposals))
         else:
             for proposal in proposals:

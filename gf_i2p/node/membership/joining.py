@@ -6,7 +6,8 @@ from typing import Final
 
 import structlog
 
-from gf_i2p.node.consensus.driver import Driver, Peer
+from gf_i2p.node.consensus.driver import Driver
+from gf_i2p.node.consensus.peer import Peer
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import ClusterServer

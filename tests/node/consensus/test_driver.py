@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.node.consensus.driver import (
+    LARGE_PROPOSAL,
     MAX_FORWARDED,
     MAX_FORWARDED_BYTES,
     RETRY_SECONDS,
-    Done,
     Driver,
 )
+from gf_i2p.node.consensus.peer import Done
 from gf_i2p.node.consensus.timing import RANGE_OUTSIDE_I2P, Timeouts, TimingPlan
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import HardState, Write
@@ -362,6 +363,24 @@ async def test_posts_to_a_leader_that_hangs_are_given_up_when_another_leads(
 
 
 # Trouble -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_large_post_waits_for_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise one turn of the event loop would append the large posts of all connections."""
+
+    def post(*values: str) -> Request:
+        return Request(MessageType.CLIENT_REQUEST, 0, 0, 0, 0, 0, 0, tuple(map(application, values)))
+
+    async with rig(tmp_path, monkeypatch, servers=1, timing=EAGER) as r:
+        await r.lead()
+        log = r.driver.core.log
+        last = log.last_index
+        r.ask(post("small"))
+        assert log.last_index == last, "small posts of one turn are appended together"
+        r.ask(post(*["x"] * LARGE_PROPOSAL))
+        assert log.last_index == last + 1 + LARGE_PROPOSAL
+        r.ask(post("small, too"))
+        await becomes("appended", lambda: log.last_index == last + 2 + LARGE_PROPOSAL)
 
 
 async def over(r: Rig, reason: str) -> None:
