@@ -13,8 +13,8 @@ from typing import Final
 
 SLICE_SECONDS: Final = 0.001
 """Seconds of one turn for one user. The piece of work that is under way at the end takes up to 1 ms more, as a rule.
-So one user has at most 2 ms of a turn. To append `MAX_ENTRIES` empty entries takes longer, and so does the slowest value of
-64 KiB: 2 to 3 ms."""
+So one user has at most 2 ms of a turn. Two pieces take longer, 2 to 3 ms: to append `MAX_ENTRIES` empty entries, and to
+read the slowest value of 64 KiB."""
 
 User = tuple[str, str]
 """A user of a farm: the farm's name, and the user's name."""
