@@ -1,5 +1,6 @@
 """A served farm: the callers, the callbacks for their requests, and the answers that the callbacks give."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -78,3 +79,7 @@ class Served:
     configuration: ToldConfiguration | None = None
     """Returns the Configuration for an authenticated peer that asks by HTTP. The callback must not block. None: the
     path of this question does not exist."""
+    on_administration: Callable[[AuthenticatedConnection], asyncio.Protocol | None] | None = None
+    """Returns the protocol that answers one HTTP request of an authenticated peer to the administration API. The server
+    gives the protocol the request and the transport. The callback returns None for a user who may not use the API.
+    None: the API does not exist."""

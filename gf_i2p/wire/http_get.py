@@ -38,6 +38,9 @@ from gf_i2p.wire.proxy_login import AUTHENTICATE, AUTHORIZATION, ProxyAuthorizat
 VERSION: Final = 1
 """Version of the protocol in the path."""
 
+ADMINISTRATION: Final = "admin"
+"""The word of the path under which a node serves its administration API (this project's addition)."""
+
 AnyResponse = h11.InformationalResponse | h11.Response
 
 _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+", re.ASCII)

@@ -1,7 +1,7 @@
 """The handshake of proposal 150: one or two GETs, Digest, and an upgrade like WebSocket's (RFC 6455, 4).
 
 The server's side also answers a request for the Configuration. The client's side of that request is in
-`configuration_get`.
+`configuration_get`. A request to the administration API is passed on when its sender has authenticated.
 
     client                                              server
     GET /GarlicFarm/CLUSTER/1/websocket      ------->
@@ -13,6 +13,7 @@ Authorization is by Digest, or by a key (`key_proof`). A client that remembers a
 request. The server's other answers:
 
     200  right credentials, and a request for .../config: the Configuration value; both close
+    ...  right credentials, and a request for .../admin/...: the administration API's answer; both close
     404  anything that looks like HTTP but is not a legal GET of a farm's path: always the same bytes
     401  no or wrong credentials, or a stale nonce
     426  right credentials, but a proxy removed the upgrade
@@ -26,7 +27,7 @@ effect of proxies, are in `http_get`.
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
@@ -35,11 +36,20 @@ import h11
 
 from gf_i2p.wire.digest import Authenticator, Refused, Verified
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
-from gf_i2p.wire.http_get import VERSION, AnyResponse, ClientGet, HandshakeRefused, Resource, values_of
+from gf_i2p.wire.http_get import (
+    ADMINISTRATION,
+    VERSION,
+    AnyResponse,
+    ClientGet,
+    HandshakeRefused,
+    Resource,
+    values_of,
+)
 from gf_i2p.wire.http_head import HeadReader, path_of_target
 
 _REQUEST_LINE = re.compile(rb"[!-~]++ .* HTTP/[0-9]\.[0-9]\r\n")
 _PATH = re.compile(rf"/GarlicFarm/([^/]++)/{VERSION}/({'|'.join(Resource)})")
+_ADMINISTRATION = re.compile(rf"/GarlicFarm/([^/]++)/{VERSION}/{ADMINISTRATION}(/.*)")
 _WEBSOCKET_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, 1.3
 
 _CLOSE: Final = b"Content-Length: 0\r\nConnection: close\r\n\r\n"
@@ -71,6 +81,8 @@ class HandshakeOutcome(Enum):
     """Raft follows on this connection; after every other outcome the server closes the connection."""
     TOLD = auto()
     """The client has authenticated and asked for the Configuration. The answer carries the Configuration, or is 404."""
+    ADMINISTRATION = auto()
+    """The client has authenticated and sent a request to the administration API."""
     NOT_FOUND = auto()
     CHALLENGED = auto()
     """The client sent no credentials, or right credentials with a stale nonce."""
@@ -84,8 +96,11 @@ class HandshakeOutcome(Enum):
 class HandshakeAnswer:
     """The server's answer.
 
-    `data`: the bytes to send. `user`: the authenticated user, if the outcome is `UPGRADED` or `TOLD`. `rest`: the
-    bytes after an upgraded request, which begin the Raft stream.
+    `data`: the bytes to send. `user`: the authenticated user, if the outcome is `UPGRADED`, `TOLD` or
+    `ADMINISTRATION`. `rest`: the bytes after an upgraded request, which begin the Raft stream.
+
+    With `ADMINISTRATION`, `rest` begins with the head of the request: the API's own path, "Connection: close", and no
+    credentials. `data` is then the answer for a user who may not use the API.
     """
 
     outcome: HandshakeOutcome
@@ -102,6 +117,7 @@ class ServerHandshake:
         entropy: `entropy(n)` returns n random bytes.
         configurations: by farm, a function that returns its Configuration, called only after authentication. For any
             other farm, a request for the Configuration gets a 404.
+        administered: the farms with an administration API. For any other farm, a request to it gets a 404.
     """
 
     def __init__(
@@ -110,10 +126,12 @@ class ServerHandshake:
         *,
         entropy: Callable[[int], bytes],
         configurations: Mapping[str, ToldConfiguration] | None = None,
+        administered: Container[str] = (),
     ) -> None:
         self._clusters = clusters
         self._entropy = entropy
         self._configurations = configurations or {}
+        self._administered = administered
         self._reader = HeadReader()
         self._answered = False
 
@@ -132,19 +150,40 @@ class ServerHandshake:
         self._answered = True
         if _REQUEST_LINE.match(head.text) is None:
             raise RemoteProtocolError("the peer does not speak HTTP")
-        request = _parse_request(head.text)
-        path = None if request is None else _PATH.fullmatch(path_of_target(request.target.decode("ascii")))
-        if request is None or path is None:
+        found = self._find(head.text)
+        if found is None:
             return HandshakeAnswer(HandshakeOutcome.NOT_FOUND, _NOT_FOUND)
-        cluster, resource = path[1], Resource(path[2])
-        authenticator = self._clusters.get(cluster)
-        if authenticator is None or (resource is Resource.CONFIG and cluster not in self._configurations):
-            return HandshakeAnswer(HandshakeOutcome.NOT_FOUND, _NOT_FOUND)
-        outcome = self._authenticate(request, authenticator, now)
+        request, cluster, resource = found
+        outcome = self._authenticate(request, self._clusters[cluster], now)
         if isinstance(outcome, HandshakeAnswer):
             return outcome
         user = AuthenticatedUser(cluster, outcome.user)
-        return self._configuration_answer(user) if resource is Resource.CONFIG else _upgrade(request, user, head.rest)
+        match resource:
+            case Resource.CONFIG:
+                return self._configuration_answer(user)
+            case Resource.WEBSOCKET:
+                return _upgrade(request, user, head.rest)
+            case path:
+                passed_on = _passed_on(request, path) + head.rest
+                return HandshakeAnswer(HandshakeOutcome.ADMINISTRATION, _NOT_FOUND, user, passed_on)
+
+    def _find(self, head: bytes) -> tuple[h11.Request, str, str] | None:
+        """Return the request, its farm and its resource, or the path in the administration API. None: nothing is found.
+
+        A request for a resource is a GET without a body.
+        """
+        parsed = _parse_request(head)
+        if parsed is None:
+            return None
+        request, is_plain_get = parsed
+        target = path_of_target(request.target.decode("ascii"))
+        if (path := _PATH.fullmatch(target)) is not None and is_plain_get:
+            is_told = path[2] != Resource.CONFIG or path[1] in self._configurations
+        elif (path := _ADMINISTRATION.fullmatch(target)) is not None:
+            is_told = path[1] in self._administered
+        else:
+            return None
+        return (request, path[1], path[2]) if is_told and path[1] in self._clusters else None
 
     def _authenticate(
         self, request: h11.Request, authenticator: Authenticator, now: float
@@ -186,8 +225,8 @@ def _upgrade(request: h11.Request, user: AuthenticatedUser, rest: bytes) -> Hand
     )
 
 
-def _parse_request(text: bytes) -> h11.Request | None:
-    """Return the request if it is an HTTP/1.1 GET without a body; None otherwise."""
+def _parse_request(text: bytes) -> tuple[h11.Request, bool] | None:
+    """Return a request of HTTP/1.1, and whether it is a GET without a body; None for anything else."""
     connection = h11.Connection(h11.SERVER)
     try:
         connection.receive_data(text)
@@ -195,9 +234,20 @@ def _parse_request(text: bytes) -> h11.Request | None:
         end = connection.next_event()
     except h11.RemoteProtocolError:
         return None
-    if not isinstance(request, h11.Request) or not isinstance(end, h11.EndOfMessage):
+    if not isinstance(request, h11.Request) or request.http_version != b"1.1":
         return None
-    return request if request.method == b"GET" and request.http_version == b"1.1" else None
+    return request, request.method == b"GET" and isinstance(end, h11.EndOfMessage)
+
+
+def _passed_on(request: h11.Request, path: str) -> bytes:
+    """Return the head of a request for the administration API."""
+    headers = [
+        name + b": " + value
+        for name, value in request.headers.raw_items()
+        if name.lower() not in {b"authorization", b"connection"}
+    ]
+    line = request.method + b" " + path.encode("ascii") + b" HTTP/1.1"
+    return b"\r\n".join([line, *headers, b"Connection: close", b"", b""])
 
 
 # --- Client -----------------------------------------------------------------------------------------------

@@ -9,11 +9,12 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from gf_i2p.transport import server
+from gf_i2p.transport import inbound_connection
 from gf_i2p.transport.connection_counters import ConnectionRefusal
 from gf_i2p.transport.connection_gate import Gate
+from gf_i2p.transport.inbound_connection import InboundConnection
 from gf_i2p.transport.served import AuthenticatedConnection, Replier
-from gf_i2p.transport.server import Server, _InboundConnection
+from gf_i2p.transport.server import Server
 from gf_i2p.transport.tls import tcp_sockets
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Secret
@@ -78,7 +79,7 @@ async def test_a_request_is_answered(node: Identity) -> None:
 async def test_who_sends_a_request_stays_and_who_only_looks_does_not(
     node: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "STAY_SECONDS", PATIENCE)
+    monkeypatch.setattr(inbound_connection, "STAY_SECONDS", PATIENCE)
     stay: list[tuple[AuthenticatedConnection, float]] = []
     async with serving(node, on_stay=lambda *each: stay.append(each)) as farm:
         _, looking = await foreign_session(farm)
@@ -89,21 +90,21 @@ async def test_who_sends_a_request_stays_and_who_only_looks_does_not(
         writer.write(encode_request(request()) * 2)
         await until(lambda: len(farm.requests) == 2)
         assert [caller for caller, _ in stay] == [farm.requests[0][0]]
-        assert 0 <= stay[0][1] < server.STAY_SECONDS
+        assert 0 <= stay[0][1] < inbound_connection.STAY_SECONDS
         await hang_up(writer)
 
 
 async def test_who_is_silent_for_a_while_stays_and_one_that_has_gone_meanwhile_does_not(
     node: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "STAY_SECONDS", 777.5)
+    monkeypatch.setattr(inbound_connection, "STAY_SECONDS", 777.5)
     loop = asyncio.get_running_loop()
     call_later = loop.call_later
     alarms: list[tuple[asyncio.TimerHandle, Callable[[], object]]] = []
 
     def note(seconds: float, callback: Callable[..., object], *args: Any, **more: Any) -> asyncio.TimerHandle:
         handle = call_later(seconds, callback, *args, **more)
-        if seconds == server.STAY_SECONDS:
+        if seconds == inbound_connection.STAY_SECONDS:
             alarms.append((handle, callback))
         return handle
 
@@ -371,7 +372,7 @@ async def test_an_ended_connection_leaves_nothing_to_the_garbage_collector(node:
     """An incomplete request has up to 16 MiB. 64 of them filled the memory of a node until the next collection."""
 
     def connections() -> int:
-        return sum(isinstance(each, _InboundConnection) for each in gc.get_objects())
+        return sum(isinstance(each, InboundConnection) for each in gc.get_objects())
 
     begin = encode_request(request(entries=(Entry(1, ValueType.APPLICATION, bytes(1000)),)))[:600]
     async with serving(node, echo) as farm:
@@ -496,7 +497,7 @@ async def test_a_server_that_never_started_closes(node: Identity) -> None:
 async def test_entries_over_the_limit_are_read_past_at_a_bounded_rate(
     node: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "MAX_SKIPPED_BYTES_PER_SECOND", 1 << 22)
+    monkeypatch.setattr(inbound_connection, "MAX_SKIPPED_BYTES_PER_SECOND", 1 << 22)
     size = MAX_ENTRIES_BYTES + 1
     async with serving(node) as farm:
         reader, writer = await foreign_session(farm)

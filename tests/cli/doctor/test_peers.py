@@ -13,7 +13,7 @@ from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import SECRETS_FILE
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.raft.settings import I2P, LAN
-from gf_i2p.transport import peer_link, server
+from gf_i2p.transport import inbound_connection, peer_link
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.tls.tls_transport import TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials
@@ -104,7 +104,7 @@ async def refused(farm: Farm, cluster: str = CLUSTER, password: str = PASSWORD) 
 async def test_a_visit_beside_a_running_node_costs_the_peer_no_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "STAY_SECONDS", 1000.0)
+    monkeypatch.setattr(inbound_connection, "STAY_SECONDS", 1000.0)
     monkeypatch.setattr(peer_link, "DOUBT_SECONDS", 0.0)
     async with NodeFarm(tmp_path) as farm:
         await farm.leader()
