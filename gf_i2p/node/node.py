@@ -117,6 +117,8 @@ class Node:
         self._users: dict[str, User] = {}
         self.rights = Rights(config.node.cluster, lambda: {each.id for each in self.driver.core.configuration.servers})
         self._started = False
+        self.on_administration: Callable[[AuthenticatedConnection], asyncio.Protocol | None] | None = None
+        """Answers requests to the administration API, see `Served`. Set this before `start`; None: there is no API."""
         self.last_reload: Reload | None = None
         """Result of the last reload. The caller of `reload` sets this attribute; None before the first reload."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -337,7 +339,14 @@ class Node:
 
     async def start(self) -> None:
         """Listen, dial and take part. Raises `TransportError` when listening fails."""
-        served = Served(self._authenticator, self._incoming, self._dial_back, self._check_link, self._configuration)
+        served = Served(
+            self._authenticator,
+            self._incoming,
+            self._dial_back,
+            self._check_link,
+            self._configuration,
+            self.on_administration,
+        )
         try:
             bound = await self.listener.enter(self.cluster, served)
         except BaseException:
@@ -533,9 +542,12 @@ class Node:
         else:
             self.driver.incoming(request, reply)
 
-    async def objection_to_own(self, values: Sequence[bytes]) -> str | None:
-        """Return why this server's operator may not post these values; None when the operator may."""
-        return await self.posts.objection_to_own(User(f"server-{self._config.node.id}"), values)
+    async def objection_to(self, user: User | None, values: Sequence[bytes]) -> str | None:
+        """Return why this user of the administration API may not post these values; None: the user may.
+
+        `user`: None for the operator of this server.
+        """
+        return await self.posts.objection_to(user or User(f"server-{self._config.node.id}"), values)
 
     def _objection_to_newcomer(self, user: User, request: Request) -> str | None:
         """Return why this node, as leader, cannot speak with a server that an administrator adds; None: no reason.

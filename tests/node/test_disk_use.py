@@ -41,8 +41,8 @@ async def test_over_the_budget_clients_are_refused_and_the_farm_goes_on(
             assert "move packed files out of history/" in shown["full"]
 
             own = record(1, leaf(1)).encode()
-            assert await node.objection_to_own([own]) is None
-            assert await node.objection_to_own([b"data of an application"]) == shown["full"]
+            assert await node.objection_to(None, [own]) is None
+            assert await node.objection_to(None, [b"data of an application"]) == shown["full"]
             assert await node.driver.post([own], seconds=10)
             async with ClientFile.load(tmp_path / "admin-test.toml").open() as admin:
                 assert await admin.post([AdminEntry("farm", 5, "admin-test", "release").encode()], timeout=10)

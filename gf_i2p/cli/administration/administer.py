@@ -1,12 +1,10 @@
 """`gf-i2p leaves`, `publisher` and `farm`: changes by administrators, and the state that follows from them.
 
 With a server's directory as the argument, the change is made in the server's name. With an admin-NAME.toml, the change
-is made in the administrator's name, from any machine. Only the servers know the state that follows from the log: the
-wire has no message that asks for the state. So on another machine the command learns only that the change is committed.
+is made in the administrator's name, from any machine.
 """
 
 import argparse
-import asyncio
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -48,27 +46,18 @@ def make_command(action: Action, text: str) -> Subcommand:
 
 def run(options: argparse.Namespace) -> Answer:
     """Run the action that the arguments name. Raises `CommandError`."""
-    action: Action = options.action
-    by_file = options.directory.is_file()
-    if not action.changes:
-        if by_file:
-            raise CommandError(
-                f"{options.directory}: only the farm's servers know the farm's state; run this command on a server's "
-                "machine, with the server's directory",
-                code=Exit.USAGE,
-            )
-        return _show(options, ask)
-    return _change_by_file(options) if by_file else _change_by_node(options, ask)
+    return _change(options, ask) if options.action.changes else _show(options, ask)
 
 
 # Changes -------------------------------------------------------------------------------------------------------------
 
 
-def _change_by_node(options: argparse.Namespace, ask: Ask) -> Answer:
+def _change(options: argparse.Namespace, ask: Ask) -> Answer:
+    user = administrators_file(options.directory).user if options.directory.is_file() else None
     before = ask(options.directory, "GET", "/v1/administration")
     if before["membership"] == "removed":
         raise CommandError(f"nothing was changed. {MEMBERSHIP_TEXTS['removed']}", code=Exit.DEGRADED)
-    entry = _entry(options, before["cluster"], f"server-{before['id']}")
+    entry = _entry(options, before["cluster"], user or f"server-{before['id']}")
     servers = [each["id"] for each in before["servers"]]
     if entry.action in {"move", "drain"} and servers and entry.server not in servers:
         raise CommandError(f"nothing was changed: {_unknown_server(entry.server, servers)[0]}", code=Exit.USAGE)
@@ -115,17 +104,6 @@ def wait_until_applied(directory: Path, ask: Ask, index: int) -> Any:
         if time.monotonic() >= end:
             return None
         time.sleep(_POLL_SECONDS)
-
-
-def _change_by_file(options: argparse.Namespace) -> Answer:
-    file = administrators_file(options.directory)
-    entry = _entry(options, file.cluster, file.user)
-    index, warnings = asyncio.run(post(file, [entry], lambda text: _say(options, text)))
-    return Answer(
-        {"index": index, "what": entry.what, "warnings": warnings},
-        f"committed at index {index}: {entry.what}\nTo see the effect of the change, run on a server's machine: "
-        f"gf-i2p {options.action.group} {'list' if options.action.group == 'leaves' else 'show'} DIR",
-    )
 
 
 def administrators_file(path: Path) -> ClientFile:

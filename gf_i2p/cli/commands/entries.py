@@ -7,7 +7,7 @@ from typing import Final
 
 from gf_i2p.admin.local_socket import MAX_PAGE
 from gf_i2p.cli.shared.answer_text import entry_line, show_entries
-from gf_i2p.cli.shared.argument_types import whole_number
+from gf_i2p.cli.shared.argument_types import NODE_HELP, NODE_METAVAR, whole_number
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.local_client import ask, ask_on
@@ -20,7 +20,7 @@ _WAIT_SECONDS: Final = 25
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a running node")
+    parser.add_argument("directory", type=Path, metavar=NODE_METAVAR, help=NODE_HELP)
     begin = parser.add_mutually_exclusive_group()
     begin.add_argument("--first", type=whole_number(MAX_INTEGER), metavar="INDEX", help="begin with this entry")
     begin.add_argument(

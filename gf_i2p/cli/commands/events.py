@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.cli.shared.argument_types import whole_number
+from gf_i2p.cli.shared.argument_types import NODE_HELP, NODE_METAVAR, whole_number
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.local_client import ask, ask_on
@@ -19,7 +19,7 @@ _POLL_SECONDS: Final = 1.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a running node")
+    parser.add_argument("directory", type=Path, metavar=NODE_METAVAR, help=NODE_HELP)
     parser.add_argument(
         "--last", type=whole_number(MOST), default=20, metavar="N", help=f"at most N events (default: 20, up to {MOST})"
     )

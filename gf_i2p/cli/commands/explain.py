@@ -11,12 +11,13 @@ from gf_i2p.cli.shared.answer_text import (
     publishing_lines,
     sensed_lines,
 )
+from gf_i2p.cli.shared.argument_types import NODE_HELP, NODE_METAVAR
 from gf_i2p.cli.shared.command import Answer, path_argument
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.local_client import ask
 from gf_i2p.cli.shared.terminal import printable
 
-add_arguments: Final = path_argument("directory", "DIR", "the directory of a running node")
+add_arguments: Final = path_argument("directory", NODE_METAVAR, NODE_HELP)
 
 
 def run(options: argparse.Namespace) -> Answer:

@@ -35,14 +35,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="also make credentials for an administrator, who can change the farm from any machine",
+        help="also make credentials for an administrator, who can see and change the farm from any machine",
+    )
+    parser.add_argument(
+        "--viewer",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also make credentials for a viewer, who can see the farm from any machine, and change nothing",
     )
     parser.add_argument(
         "--digest",
         action="append",
         default=[],
         metavar="USER",
-        help="give this user (client-NAME, admin-NAME or server-ID) a password for Digest in place of a key, for "
+        help="give this user (such as client-NAME or server-ID) a password for Digest in place of a key, for "
         "another program than gf-i2p; weaker: whoever reads a server's secrets.toml can log in as this user",
     )
     parser.add_argument(
@@ -57,7 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Answer:
     """Make the directories. Raises `CommandError` and `ConfigError`."""
     servers = dict(options.server)
-    for names, users in ((options.client, "clients"), (options.admin, "administrators")):
+    kinds = ((options.client, "clients"), (options.admin, "administrators"), (options.viewer, "viewers"))
+    for names, users in kinds:
         if len(set(names)) != len(names):
             raise CommandError(f"two {users} have the same name", code=Exit.USAGE)
     endpoints = [endpoint for endpoint in servers.values() if endpoint is not None]
@@ -77,6 +85,7 @@ def run(options: argparse.Namespace) -> Answer:
         profile=options.profile,
         clients=options.client,
         admins=options.admin,
+        viewers=options.viewer,
         digest=options.digest,
         beside=options.beside,
     )

@@ -15,9 +15,11 @@ from pathlib import Path
 import structlog
 
 from bridges.router import LocalRouter
-from gf_i2p.admin.local_api import LocalInterface
+from gf_i2p.admin.api import Api
+from gf_i2p.admin.local_interface import LocalInterface
 from gf_i2p.admin.monitoring.listener import Monitoring
 from gf_i2p.admin.monitoring.metrics import NodeFigures
+from gf_i2p.admin.remote_interface import RemoteInterface
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import raise_limit, stop_signal
@@ -180,7 +182,7 @@ def _share(node_runs: Mapping[str, "_NodeRun"], tenants: Sequence[Tenant]) -> No
 
 
 class _NodeRun:
-    """One directory: its node, and the local socket on which commands ask that node."""
+    """One directory: its node, and the interfaces by which commands ask that node."""
 
     def __init__(self, directory: Path) -> None:
         """Read the files. Raises `ConfigError`."""
@@ -201,6 +203,7 @@ class _NodeRun:
         self.started_at = 0.0
         """Time of the node's start, in monotonic seconds."""
         self._local: LocalInterface | None = None
+        self._remote: RemoteInterface | None = None
 
     async def start(self) -> None:
         """See `gf_i2p.node.supervisor.SupervisedNode`."""
@@ -220,27 +223,29 @@ class _NodeRun:
             )
             self.started_at = time.monotonic()
             self.node = node
-            local = LocalInterface(
-                directory / SOCKET_FILE,
+            api = Api(
                 node.driver,
                 lambda: status(node, self.started_at),
                 partial(of_running, node),
                 lacking=node.lacking,
-                objection=node.objection_to_own,
+                objection=node.objection_to,
                 administration=lambda: administration(node),
                 farm=lambda: node.removal_check.farm,
                 explain=lambda: explanation(node),
                 reload=self.reload,
                 events=node.farm_tasks.view.events.after,
             )
+            local, remote = LocalInterface(directory / SOCKET_FILE, api), RemoteInterface(api)
+            node.on_administration = remote.serve
             await node.start()
         except BaseException:
             self.node = None
             if self.listener is not None:
                 await self.listener.leave(config.node.cluster, 0.0)
             raise
-        self._local = local
+        self._local, self._remote = local, remote
         try:
+            await remote.start()
             await local.start()
         except BaseException:
             await self.stop()
@@ -248,11 +253,13 @@ class _NodeRun:
 
     async def stop(self) -> None:
         """See `gf_i2p.node.supervisor.SupervisedNode`."""
-        node, local = self.node, self._local
+        node, local, remote = self.node, self._local, self._remote
         assert node is not None
         assert local is not None
+        assert remote is not None
         try:
             await local.stop()
+            await remote.stop()
         finally:
             await node.stop()
             self.node = None

@@ -11,7 +11,7 @@ from shutil import get_terminal_size
 from typing import Any, Final
 
 from gf_i2p.cli.shared.answer_text import show_status
-from gf_i2p.cli.shared.argument_types import seconds
+from gf_i2p.cli.shared.argument_types import NODE_HELP, NODE_METAVAR, seconds
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.fitting import fit
 from gf_i2p.cli.shared.local_client import ask
@@ -26,7 +26,7 @@ _REST: Final = "\x1b[J"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a running node")
+    parser.add_argument("directory", type=Path, metavar=NODE_METAVAR, help=NODE_HELP)
     parser.add_argument(
         "--interval", type=seconds, default=1.0, metavar="SECONDS", help="seconds between two looks (default: 1)"
     )

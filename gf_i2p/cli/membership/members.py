@@ -2,16 +2,15 @@
 
 import argparse
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.admin.local_socket import LAST_SERVER, NO_LEADER
-from gf_i2p.cli.membership import leaf_members, remote_members, rotate_key
+from gf_i2p.cli.membership import leaf_members, rotate_key
 from gf_i2p.cli.shared import argument_types
 from gf_i2p.cli.shared.answer_text import in_touch, membership_lines
-from gf_i2p.cli.shared.argument_types import as_command_error, whole_number
+from gf_i2p.cli.shared.argument_types import NODE_HELP, NODE_METAVAR, as_command_error, whole_number
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import Ask, ask, reload_node
@@ -259,18 +258,7 @@ def _lost_leadership(former: int, leader: int | None) -> CommandError:
 # The commands --------------------------------------------------------------------------------------------------------
 
 
-def _by_node(action: str, local: Callable[[argparse.Namespace, Ask], Answer]) -> Callable[[argparse.Namespace], Answer]:
-    """Make a command that asks the node of a directory, or, given an administrator's file, the farm's servers."""
-
-    def run(options: argparse.Namespace) -> Answer:
-        return remote_members.run(action, options) if options.directory.is_file() else local(options, ask)
-
-    return run
-
-
-_add_node_argument: Final = path_argument(
-    "directory", "DIR|FILE", "the directory of a running server; or, on any machine, the file admin-NAME.toml"
-)
+_add_node_argument: Final = path_argument("directory", NODE_METAVAR, NODE_HELP)
 _add_directory_argument: Final = path_argument("directory", "DIR", "the directory of a server of the farm")
 
 
@@ -345,7 +333,9 @@ def _add_remove_leaf_arguments(parser: argparse.ArgumentParser) -> None:
 
 COMMANDS: Final[Commands] = {
     "list": Subcommand(
-        "show the servers of a farm, as a running node knows them", _add_node_argument, _by_node("list", show)
+        "show the servers of a farm, as a running node knows them",
+        _add_node_argument,
+        lambda options: show(options, ask),
     ),
     "invite": Subcommand(
         "make the directory of a new server, and the file for `members accept` at the farm's servers",
@@ -360,15 +350,15 @@ COMMANDS: Final[Commands] = {
     "add": Subcommand(
         "have the leader take in a server that does not ask the leader itself",
         _add_add_arguments,
-        _by_node("add", add),
+        lambda options: add(options, ask),
     ),
     "remove": Subcommand(
         "remove a server from the farm; DIR is the directory of the leader, or of that server",
         _add_remove_arguments,
-        _by_node("remove", remove),
+        lambda options: remove(options, ask),
     ),
     "stepdown": Subcommand(
-        "have the leader hand over to another server", _add_node_argument, _by_node("stepdown", step_down)
+        "have the leader hand over to another server", _add_node_argument, lambda options: step_down(options, ask)
     ),
     "rotate-key": Subcommand(
         "replace a server's login key, on the server's own machine; the other servers learn of it by the log",

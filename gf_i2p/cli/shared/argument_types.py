@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from gf_i2p.admin.local_socket import MAX_TIMEOUT
 from gf_i2p.cli.shared.errors import CommandError, Exit
@@ -56,6 +57,11 @@ def seconds(text: str) -> float:
     if not 0 < limit <= MAX_TIMEOUT:
         raise argparse.ArgumentTypeError(f"{text!r}: expected seconds, up to {MAX_TIMEOUT:g}")
     return limit
+
+
+NODE_METAVAR: Final = "DIR|FILE"
+NODE_HELP: Final = "the directory of a running node; or, on any machine, the file admin-NAME.toml or viewer-NAME.toml"
+"""How a command names the node that it asks, see `local_client`."""
 
 
 @contextmanager

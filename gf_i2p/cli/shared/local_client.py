@@ -1,4 +1,8 @@
-"""Client of a running node's local socket; also makes a node reload files that a command has changed."""
+"""Asks a node by the administration API; also makes a node reload files that a command has changed.
+
+The place of a node is its directory, on the node's own machine. On any machine, the place is the file of an
+administrator or of a viewer, and one of the farm's servers answers (`gf_i2p.admin.client`).
+"""
 
 import asyncio
 import sys
@@ -6,28 +10,37 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
 from gf_i2p.admin.local_socket import socket_address
+from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SOCKET_FILE
 from gf_i2p.storage.private_files import holder
 
+if TYPE_CHECKING:
+    from gf_i2p.admin.client import RemoteApi
+
 AGAIN_SECONDS: Final = 1.0
+_CODES: Final[dict[int | None, Exit]] = {400: Exit.USAGE, 413: Exit.USAGE, 503: Exit.DEGRADED}
+"""Exit codes by the HTTP status of an error."""
+_remotes: Final[dict[Path, "RemoteApi"]] = {}
+"""By file, the client that has the login: all requests of one command log in once."""
 
 
 class NoAnswerError(CommandError):
-    """No node answers in the directory, or the node has closed the connection."""
+    """No node answers, or the node has closed the connection."""
 
 
-def ask(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
-    """Ask the node that runs in this directory; see `request`."""
-    return asyncio.run(request(directory, method, path, seconds=seconds, body=body))
+def ask(place: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
+    """Ask the node of this place; see `request`."""
+    return asyncio.run(request(place, method, path, seconds=seconds, body=body))
 
 
-def ask_on(directory: Path, path: str, *, seconds: float = 10.0) -> Any:
+def ask_on(place: Path, path: str, *, seconds: float = 10.0) -> Any:
     """Ask the node, and ask again every second while no node answers, because the node may restart.
 
     The operator is told once. Raises `CommandError` for an answer that is an error.
@@ -35,7 +48,7 @@ def ask_on(directory: Path, path: str, *, seconds: float = 10.0) -> Any:
     told = False
     while True:
         try:
-            return ask(directory, "GET", path, seconds=seconds)
+            return ask(place, "GET", path, seconds=seconds)
         except NoAnswerError as error:
             if not told:
                 print(f"gf-i2p: {error}. Asking again.", file=sys.stderr, flush=True)
@@ -43,13 +56,31 @@ def ask_on(directory: Path, path: str, *, seconds: float = 10.0) -> Any:
             time.sleep(AGAIN_SECONDS)
 
 
-async def request(directory: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
-    """Send one request and return the JSON answer within `seconds`.
+async def request(place: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
+    """Send one request and return the JSON answer within `seconds`; through I2P, dialling has more time.
 
     Raises `CommandError`, whose text says what to do next.
     """
-    async with _open_response(directory, method, path, seconds, body) as response:
+    if place.is_file():  # noqa: ASYNC240 -- on this machine
+        return await _request_from_afar(place, method, path, seconds, body)
+    async with _open_response(place, method, path, seconds, body) as response:
         return await response.json()
+
+
+async def _request_from_afar(file: Path, method: str, path: str, seconds: float, body: object) -> Any:
+    from gf_i2p.admin.client import ApiError, RemoteApi  # noqa: PLC0415 -- slow, and only for this way
+
+    try:
+        remote = _remotes[file]
+    except KeyError:
+        remote = _remotes[file] = RemoteApi(load_client_file(file))
+    try:
+        return await remote.request(method, path, seconds=seconds, body=body)
+    except ApiError as error:
+        text = printable(str(error))
+        if error.status is None and error.outcome == "no":
+            raise NoAnswerError(text) from error
+        raise CommandError(text, code=_CODES.get(error.status, Exit.FAILED), outcome=error.outcome) from error
 
 
 async def download(
@@ -103,12 +134,12 @@ async def _open_response(
         raise NoAnswerError(
             f"the node in {directory} closed the connection early ({error}): see the node's output", outcome="unknown"
         ) from error
-    code = {400: Exit.USAGE, 413: Exit.USAGE, 503: Exit.DEGRADED}.get(response.status, Exit.FAILED)
+    code = _CODES.get(response.status, Exit.FAILED)
     raise CommandError(answer["error"], code=code, outcome=answer["outcome"])
 
 
 Ask = Callable[..., Any]
-"""Asks the node of a directory. Arguments: directory, method, path; `seconds` and `body` by name."""
+"""Asks the node of a place. Arguments: place, method, path; `seconds` and `body` by name."""
 
 
 def reload_node(directory: Path, ask: Ask) -> tuple[str, bool | None, list[str]]:

@@ -125,10 +125,11 @@ class Posts:
         if self._task is None:
             self._task = self._loop.create_task(self._run(), name="checks of large posts")
 
-    async def objection_to_own(self, user: User, values: Sequence[bytes]) -> str | None:
-        """Return why this server's operator may not post these values; None when the operator may. Checks in slices.
+    async def objection_to(self, user: User, values: Sequence[bytes]) -> str | None:
+        """Return why this user of the administration API may not post these values; None: the user may.
 
-        `user`: this server. When the disk is full, the operator may post entries of the farm only.
+        Checks in slices. `user`: this server for its operator, or an administrator. When the disk is full, these may
+        post entries of the farm only.
         """
         full = self._full()
         if full is not None and any(read_entry(value) is None for value in values):

@@ -1,7 +1,8 @@
 """The roles of users: the authenticated user name of a connection limits the requests that the connection may carry.
 
 A server speaks only for itself. A client only posts, and a leaf member posts only its own records (`rights.py`).
-An administrator also changes the membership.
+An administrator also changes the membership. A viewer sends none of these requests, and only reads the administration
+API (`gf_i2p.admin.remote_interface`).
 """
 
 from enum import StrEnum
@@ -15,11 +16,12 @@ from gf_i2p.wire.messages import MessageType, Request
 
 
 class Role(StrEnum):
-    """The kinds of users; user names begin with them: `server-2`, `client-web`, `admin-alice`, `leaf-2147483648`."""
+    """The kinds of users. User names begin with them: `server-2`, `client-web`, `admin-alice`, `leaf-2147483648`."""
 
     SERVER = "server"
     CLIENT = "client"
     ADMIN = "admin"
+    VIEWER = "viewer"
     LEAF = "leaf"
 
 
@@ -38,6 +40,7 @@ _MAY_SEND: Final = {
         }
     ),
     Role.CLIENT: frozenset({MessageType.CLIENT_REQUEST}),
+    Role.VIEWER: frozenset(),
     Role.LEAF: frozenset({MessageType.CLIENT_REQUEST}),
     Role.ADMIN: frozenset(
         {MessageType.CLIENT_REQUEST, MessageType.ADD_SERVER_REQUEST, MessageType.REMOVE_SERVER_REQUEST}
@@ -54,7 +57,9 @@ class User:
     def __init__(self, name: str) -> None:
         kind, _, suffix = name.partition("-")
         if kind not in set(Role) or not suffix:
-            raise ValueError(f"user {name!r} has no role: names are server-ID, client-NAME, admin-NAME or leaf-ID")
+            raise ValueError(
+                f"user {name!r} has no role: names are server-ID, client-NAME, admin-NAME, viewer-NAME or leaf-ID"
+            )
         self.name = name
         self.role = Role(kind)
         self.server_id: int | None = None

@@ -91,12 +91,14 @@ def make_farm(
     profile: str,
     clients: Sequence[str],
     admins: Sequence[str] = (),
+    viewers: Sequence[str] = (),
     digest: Collection[str] = (),
     beside: Path | None = None,
 ) -> list[Path]:
-    """Write a directory `server-ID` for each server, and a file for each client and administrator.
+    """Write a directory `server-ID` for each server, and a file for each client, administrator and viewer.
 
-    The files are `client-NAME.toml` and `admin-NAME.toml`. A server without an endpoint gets a new address inside I2P.
+    The files are `client-NAME.toml`, `admin-NAME.toml` and `viewer-NAME.toml`. A server without an endpoint gets a new
+    address inside I2P.
     `digest`: names of those users that log in by a password, because they run other programs than this one. Their
     verifiers in the servers' files are as secret as the passwords.
 
@@ -109,12 +111,12 @@ def make_farm(
     """
     try:
         check_name("cluster name", cluster)
-        names = [f"{Role.CLIENT}-{name}" for name in clients] + [f"{Role.ADMIN}-{name}" for name in admins]
-        users = [check_name("user name", name) for name in names]
+        kinds = {Role.CLIENT: clients, Role.ADMIN: admins, Role.VIEWER: viewers}
+        users = [check_name("user name", f"{role}-{name}") for role, names in kinds.items() for name in names]
     except ValueError as error:
         raise ConfigError(str(error)) from error
     if unknown := set(digest) - {*users, *(f"server-{server_id}" for server_id in servers)}:
-        raise ConfigError(f"{', '.join(sorted(unknown))}: no such server, client or administrator is made here")
+        raise ConfigError(f"{', '.join(sorted(unknown))}: no such server, client, administrator or viewer is made here")
     new_servers = [
         new_server(server_id, endpoint) if beside is None else _new_beside(beside, server_id, endpoint)
         for server_id, endpoint in sorted(servers.items())

@@ -8,6 +8,7 @@ GITIGNORE: Final = """\
 /server-*/
 /client-*.toml
 /admin-*.toml
+/viewer-*.toml
 /leaf-*.toml
 *.dat
 """

@@ -60,7 +60,7 @@ def test_users_of_other_programs_get_a_password(tmp_path: Path) -> None:
         assert password is not None
         assert verifiers[user] == Secret.derive(user, "blue", password.get_secret_value())
     assert isinstance(verifiers["server-1"], PublicKey)
-    with pytest.raises(ConfigError, match="server-2: no such server, client or administrator is made here"):
+    with pytest.raises(ConfigError, match="server-2: no such server, client, administrator or viewer is made here"):
         make_farm(tmp_path / "x", SERVERS, cluster="blue", profile="lan", clients=[], digest=["server-2"])
 
 

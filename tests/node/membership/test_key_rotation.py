@@ -49,7 +49,7 @@ async def committed(farm: NodeFarm, server: int, key: LoginKey) -> None:
 async def tell(node: Node, server: int, key: LoginKey) -> None:
     own = node.driver.core.id
     entry = AdminEntry("farm", now_ms(), f"server-{own}", "serverKey", server=server, key=key.public.raw).encode()
-    assert await node.objection_to_own([entry]) is None
+    assert await node.objection_to(None, [entry]) is None
     await node.driver.post([entry], seconds=30)
 
 
@@ -166,7 +166,7 @@ async def test_an_administrator_may_set_any_key_and_a_server_only_its_own(tmp_pa
         await farm.calm()
         key = LoginKey.generate()
         entry = AdminEntry("farm", now_ms(), "server-1", "serverKey", server=2, key=key.public.raw)
-        why = await farm.nodes[1].objection_to_own([entry.encode()])
+        why = await farm.nodes[1].objection_to(None, [entry.encode()])
         assert why == "server-1 posted a key of server 2, which only an administrator may post"
         path = farm.path(2)
         new = key_rotation.begin(path)

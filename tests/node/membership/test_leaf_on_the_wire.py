@@ -142,5 +142,5 @@ async def test_what_an_administrator_says_is_said_in_its_own_name(tmp_path: Path
         assert answer is not None
         assert answer.accepted
         assert farm.values(1) == [own]
-        assert await node.objection_to_own([own]) is not None
-        assert await node.objection_to_own([AdminEntry("farm", 5, "server-1", "release").encode()]) is None
+        assert await node.objection_to(None, [own]) is not None
+        assert await node.objection_to(None, [AdminEntry("farm", 5, "server-1", "release").encode()]) is None

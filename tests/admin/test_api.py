@@ -13,7 +13,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gf_i2p.admin.local_api import LocalInterface
+from gf_i2p.admin.api import Api
+from gf_i2p.admin.local_interface import LocalInterface
 from gf_i2p.admin.local_socket import ADDRESS_BYTES, MAX_PAGE, MAX_PAGE_BYTES, socket_address
 from gf_i2p.node import view
 from gf_i2p.node.files.config import Config, Secrets
@@ -54,8 +55,7 @@ class Asker:
 
 @asynccontextmanager
 async def served(node: Node, path: Path) -> AsyncIterator[Asker]:
-    local = LocalInterface(
-        path,
+    api = Api(
         node.driver,
         lambda: {"cluster": node.cluster},
         partial(of_running, node),
@@ -63,6 +63,7 @@ async def served(node: Node, path: Path) -> AsyncIterator[Asker]:
         farm=lambda: node.removal_check.farm,
         events=node.farm_tasks.view.events.after,
     )
+    local = LocalInterface(path, api)
     await local.start()
     try:
         with socket_address(path) as name:

@@ -1,4 +1,4 @@
-"""The local interface: HTTP on a Unix socket in the node's directory, which only the node's user can open.
+"""The administration API of one node: requests and answers, over whatever connection they come.
 
     GET  /v1/status                     the node's status, on any server
     GET  /v1/explain                    the choice of the publisher, with reasons (node/status/node_status.py)
@@ -16,15 +16,17 @@
     GET  /v1/snapshot                   the bytes that `gf-i2p snapshot save` keeps (storage/snapshot_file.py)
 
 An application's entry that is valid UTF-8 has its text as "value"; any other entry has its bytes as "base64". An error
-is {"error": SENTENCE, "outcome": "no" | "unknown"}, with a 4xx or 5xx status.
+is {"error": SENTENCE, "outcome": "no" | "unknown"}, with a 4xx or 5xx status. With "leader": ID in an error, only that
+server takes the request, and the asker must ask there: a server never speaks in an administrator's name.
+
+The operator on the node's machine asks by a Unix socket (`local_interface`), and an administrator or a viewer from
+another machine by the farm's port (`remote_interface`). `ASKER` is the key of that user in a request.
 """
 
 import asyncio
 import base64
 import contextlib
-import os
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final
 
@@ -40,17 +42,16 @@ from gf_i2p.admin.local_socket import (
     MAX_TIMEOUT,
     MAX_WAIT,
     NO_LEADER,
-    socket_address,
 )
 from gf_i2p.farm.events import Event
-from gf_i2p.node.access.roles import concerned
+from gf_i2p.node.access.roles import User, concerned
 from gf_i2p.node.consensus.driver import Driver, NotLeaderError
 from gf_i2p.raft.log import size_of
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.snapshot_file import SavedSnapshot
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import LocalProtocolError, NotCommittedError, OutcomeUnknownError
-from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_INTEGER, MAX_VALUE_BYTES
+from gf_i2p.wire.limits import MAX_ENTRIES, MAX_INTEGER, MAX_VALUE_BYTES
 from gf_i2p.wire.log_values import ClusterServer, encode_server_id
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
@@ -61,40 +62,39 @@ CHANGE_SECONDS: Final = 30.0
 STEP_POLL_SECONDS: Final = 0.05
 SNAPSHOT_SECONDS: Final = 30.0
 """Most seconds to wait until the node has applied all committed entries and made the snapshot."""
-_BODY_BYTES: Final = 6 * MAX_ENTRIES_BYTES  # a JSON string may need six bytes for one byte
+ASKER: Final = "asker"
+"""Key of the user who asks, in a request from another machine."""
 
 
-async def _no_objection(_: Sequence[bytes]) -> str | None:
+async def _no_objection(_: User | None, __: Sequence[bytes]) -> str | None:
     return None
 
 
-class LocalInterface:
-    """Serves one node through these callbacks.
+class Api:
+    """Answers the requests to one node through these callbacks.
 
     `status` describes the node. `snapshot` makes a snapshot of all committed entries, or returns None when no entry is
     committed. `lacking` returns why the node's files do not let the node speak with a joining server, or None when the
     files do. `farm` returns the members when this server was removed from the farm, otherwise None. `objection` returns
-    why the operator of this server may not post these values, or None when the operator may. `administration` returns
+    why a user, or the operator of this server, may not post these values; None: the user may. `administration` returns
     the administrators' settings and their effect. `explain` returns the choice of the publisher, with reasons. `reload`
     takes over changed files. `events` returns the farm's events after the event of this number.
     """
 
     def __init__(
         self,
-        path: Path,
         driver: Driver,
         status: Callable[[], dict[str, Any]],
         snapshot: Callable[[], Awaitable[SavedSnapshot | None]],
         *,
         lacking: Callable[[ClusterServer], str | None] = lambda _: None,
-        objection: Callable[[Sequence[bytes]], Awaitable[str | None]] = _no_objection,
+        objection: Callable[[User | None, Sequence[bytes]], Awaitable[str | None]] = _no_objection,
         administration: Callable[[], dict[str, Any]] = dict,
         farm: Callable[[], Sequence[ClusterServer] | None] = lambda: None,
         explain: Callable[[], dict[str, Any]] = dict,
         reload: Callable[[], None] = lambda: None,
         events: Callable[[int], Sequence[Event]] = lambda _: (),
     ) -> None:
-        self._path = path
         self._driver = driver
         self._status = status
         self._snapshot = snapshot
@@ -106,41 +106,22 @@ class LocalInterface:
         self._reload = reload
         self._events = events
         self._began = token_hex(8)  # the numbers of events begin anew with each start of the node
-        app = web.Application(client_max_size=_BODY_BYTES, middlewares=[_errors_as_json])
-        app.add_routes(
-            [
-                web.get("/v1/status", self._get_status),
-                web.get("/v1/explain", self._get_explanation),
-                web.get("/v1/administration", self._get_administration),
-                web.post("/v1/entries", self._post_entries),
-                web.get("/v1/entries", self._get_entries),
-                web.get("/v1/events", self._get_events),
-                web.post("/v1/servers", self._post_servers),
-                web.post("/v1/stepdown", self._post_stepdown),
-                web.post("/v1/reload", self._post_reload),
-                web.get("/v1/snapshot", self._get_snapshot),
-            ]
+        self.remote_routes = (
+            web.get("/v1/status", self._get_status),
+            web.get("/v1/explain", self._get_explanation),
+            web.get("/v1/administration", self._get_administration),
+            web.post("/v1/entries", self._post_entries),
+            web.get("/v1/entries", self._get_entries),
+            web.get("/v1/events", self._get_events),
+            web.post("/v1/servers", self._post_servers),
+            web.post("/v1/stepdown", self._post_stepdown),
         )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        self._open_directory = contextlib.ExitStack()
-
-    async def start(self) -> None:
-        """Listen. Replace the socket of a killed node: no other node runs, as the database's lock admits only one."""
-        await self._runner.setup()
-        self._path.unlink(missing_ok=True)
-        address = self._open_directory.enter_context(socket_address(self._path))
-        old_mask = os.umask(0o177)
-        try:
-            await web.UnixSite(self._runner, address).start()
-        finally:
-            os.umask(old_mask)
-
-    async def stop(self) -> None:
-        """Close, and remove the socket."""
-        await self._runner.cleanup()
-        self._open_directory.close()
-        with contextlib.suppress(OSError):
-            self._path.unlink()
+        """The questions and changes that come from other machines, too."""
+        self.local_routes = (
+            *self.remote_routes,
+            web.post("/v1/reload", self._post_reload),
+            web.get("/v1/snapshot", self._get_snapshot),
+        )
 
     async def _get_status(self, _request: web.Request) -> web.Response:
         return web.json_response(self._status())
@@ -158,12 +139,15 @@ class LocalInterface:
     async def _post_entries(self, request: web.Request) -> web.Response:
         timeout = _number(request, "timeout", DEFAULT_TIMEOUT, 0.001, MAX_TIMEOUT)
         values = _values(await _json(request))
-        if (why_not := await self._objection_to(values)) is not None:
-            return _error(403, f"nothing was posted: {why_not}", outcome="no")
+        asker = request.get(ASKER)
+        if asker is not None and not self._driver.core.is_leader:
+            return self._only_the_leader()
+        if (why_not := await self._objection_to(asker, values)) is not None:
+            return error_answer(403, f"nothing was posted: {why_not}", outcome="no")
         if (farm := self._farm()) is not None:
             # The leader might still accept the values, but the operator must learn of the removal.
             servers = ", ".join(f"{server.id} ({server.endpoint})" for server in farm)
-            return _error(
+            return error_answer(
                 409,
                 f"this server was removed from the farm and takes no more posts: post on one of the farm's servers, "
                 f"{servers}, or anywhere with a client-NAME.toml",
@@ -172,9 +156,9 @@ class LocalInterface:
         try:
             index = await self._driver.post(values, seconds=timeout)
         except NotCommittedError as error:
-            return _error(503, str(error), outcome="no")
+            return error_answer(503, str(error), outcome="no")
         except OutcomeUnknownError as error:
-            return _error(504, str(error), outcome="unknown")
+            return error_answer(504, str(error), outcome="unknown")
         return web.json_response({"index": index})
 
     async def _get_entries(self, request: web.Request) -> web.Response:
@@ -191,13 +175,13 @@ class LocalInterface:
             try:
                 last = await self._driver.read_barrier()
             except NotLeaderError as error:
-                return _error(409, str(error), outcome="no")
+                return error_answer(409, str(error), outcome="no", leader=self._driver.core.leader)
             except NotCommittedError as error:
-                return _error(503, str(error), outcome="no")
+                return error_answer(503, str(error), outcome="no")
         base = self._driver.core.log.base
         first = max(base + 1, last - limit + 1) if requested is None else requested
         if first <= base:
-            return _error(
+            return error_answer(
                 410,
                 f"the log begins at {base + 1} (--first {base + 1}): older entries are in the snapshot, and in the "
                 "history directory",
@@ -226,11 +210,11 @@ class LocalInterface:
             async with asyncio.timeout(SNAPSHOT_SECONDS):
                 saved = await self._snapshot()
         except TimeoutError:
-            return _error(
+            return error_answer(
                 503, "the node has not applied all committed entries yet: try again in a moment", outcome="no"
             )
         if saved is None:
-            return _error(
+            return error_answer(
                 503,
                 "nothing is known to be committed yet: wait for a leader, or stop this node and save again",
                 outcome="no",
@@ -243,19 +227,15 @@ class LocalInterface:
     async def _post_servers(self, request: web.Request) -> web.Response:
         core = self._driver.core
         change = _change(await _json(request), core.id)
+        if not core.is_leader and (request.get(ASKER) is not None or concerned(change) != core.id):
+            return self._only_the_leader()
         if core.leader == NOBODY:
-            return _error(503, NO_LEADER, outcome="no")
-        if not core.is_leader and concerned(change) != core.id:
-            return _error(
-                409,
-                f"only the leader takes this request, and {self._leader_clause()}: run the command there",
-                outcome="no",
-            )
+            return error_answer(503, NO_LEADER, outcome="no")
         if core.is_leader and (why_not := self._objection(change)) is not None:
-            return _error(409, why_not, outcome="no")
+            return error_answer(409, why_not, outcome="no")
         response = await self._driver.change_servers(change, seconds=CHANGE_SECONDS)
         if response is None:
-            return _error(
+            return error_answer(
                 504,
                 "no leader has answered: `gf-i2p members list` shows in a moment whether the change has begun",
                 outcome="unknown",
@@ -297,25 +277,31 @@ class LocalInterface:
 
     def _refused(self, change: Request, response: Response) -> web.Response:
         if response.destination == NOBODY:
-            return _error(503, NO_LEADER, outcome="no")
+            return error_answer(503, NO_LEADER, outcome="no")
         if response.destination != response.source:
             sentence = f"server {response.destination} leads now: try again there, or here in a moment"
-            return _error(409, sentence, outcome="no")
+            return error_answer(409, sentence, outcome="no")
         busy = (
             f"server {response.source}, the leader, refuses: another change is under way there, or is not "
             "committed yet. Try again in a moment; `gf-i2p members list` on that server shows more"
         )
-        return _error(409, self._objection(change) or busy, outcome="no")
+        return error_answer(409, self._objection(change) or busy, outcome="no")
 
-    def _leader_clause(self) -> str:
-        return f"server {self._driver.core.leader} leads"
+    def _only_the_leader(self) -> web.Response:
+        """Answer that only the leader takes the request, which this server is not."""
+        leader = self._driver.core.leader
+        if leader == NOBODY:
+            return error_answer(503, NO_LEADER, outcome="no")
+        sentence = (
+            f"only the leader takes this request, and server {leader} leads: run the command there, or on any machine "
+            "with an admin-NAME.toml"
+        )
+        return error_answer(409, sentence, outcome="no", leader=leader)
 
     async def _post_stepdown(self, _request: web.Request) -> web.Response:
         core = self._driver.core
-        if core.leader == NOBODY:
-            return _error(503, NO_LEADER, outcome="no")
         if not core.is_leader:
-            return _error(409, f"this server does not lead: {self._leader_clause()}", outcome="no")
+            return self._only_the_leader()
         self._driver.step_down()
         end = asyncio.get_running_loop().time() + CHANGE_SECONDS
         while core.leader == NOBODY and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110 -- no event says so
@@ -399,8 +385,10 @@ def _entry_fields(index: int, entry: Entry) -> dict[str, Any]:
     return {**fields, "base64": base64.b64encode(entry.value).decode("ascii")}
 
 
-def _error(status: int, sentence: str, *, outcome: str) -> web.Response:
-    return web.json_response({"error": sentence, "outcome": outcome}, status=status)
+def error_answer(status: int, sentence: str, *, outcome: str, leader: int | None = None) -> web.Response:
+    """Make the answer for an error. `outcome`: "no" or "unknown". `leader`: the only server that takes the request."""
+    named = {} if leader is None else {"leader": leader}
+    return web.json_response({"error": sentence, "outcome": outcome, **named}, status=status)
 
 
 def _bad_request(sentence: str) -> web.HTTPBadRequest:
@@ -408,15 +396,16 @@ def _bad_request(sentence: str) -> web.HTTPBadRequest:
 
 
 @web.middleware
-async def _errors_as_json(
+async def errors_as_json(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
+    """Turn each error into the API's answer for an error."""
     try:
         return await handler(request)
     except web.HTTPException as error:
-        return _error(error.status, error.text or error.reason, outcome="no")
+        return error_answer(error.status, error.text or error.reason, outcome="no")
     except StorageError as error:
-        return _error(500, str(error), outcome="no")
+        return error_answer(500, str(error), outcome="no")
     except Exception:
-        logger.exception("a local request failed", method=request.method, path=request.path)
-        return _error(500, "a defect of this program; the node's log shows the place", outcome="unknown")
+        logger.exception("a request to the administration API failed", method=request.method, path=request.path)
+        return error_answer(500, "a defect of this program; the node's log shows the place", outcome="unknown")

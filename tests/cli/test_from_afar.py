@@ -1,0 +1,238 @@
+"""Commands with the file of an administrator or a viewer: the administration API on the farm's own port."""
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.admin.client import ApiError, RemoteApi
+from gf_i2p.admin.remote_interface import REQUESTS_AT_ONCE
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.node.files.farm_setup import make_farm
+from gf_i2p.wire.endpoint import Endpoint
+from integration.harness.local_farm import LocalFarm, until
+from tests.cli.program import PATIENCE, gf, gf_json
+
+
+class Administered(LocalFarm):
+    """A farm with an administrator, a viewer and a client."""
+
+    def _make(self, client: str) -> None:
+        make_farm(
+            self.directory,
+            self.endpoints(),
+            cluster="farm",
+            profile="lan",
+            clients=[client],
+            admins=["ops"],
+            viewers=["wall"],
+            digest={"viewer-wall"},
+        )
+
+    @property
+    def admin(self) -> Path:
+        return self.directory / "admin-ops.toml"
+
+    @property
+    def viewer(self) -> Path:
+        return self.directory / "viewer-wall.toml"
+
+    async def followed_leader(self) -> int:
+        found: list[int] = []
+
+        async def one_leads() -> bool:
+            for server in self.running:
+                status = await self.status(server)
+                if status is not None and status["leader"] is not None and status["healthy"]:
+                    found.append(status["leader"])
+                    return True
+            return False
+
+        await until("a leader", PATIENCE, one_leads)
+        return found[-1]
+
+
+@contextlib.asynccontextmanager
+async def administered(directory: Path) -> AsyncIterator[Administered]:
+    with Administered(directory) as farm:
+        farm.start_all()
+        await farm.followed_leader()
+        yield farm
+
+
+async def test_an_administrator_sees_and_changes_all_from_any_machine(tmp_path: Path) -> None:
+    async with administered(tmp_path) as farm:
+        for command in ("status", "explain", "members list", "leaves list", "publisher show", "farm show", "events"):
+            for file in (farm.admin, farm.viewer):
+                code, _, error = await gf(*command.split(), file)
+                assert (code, error) in {(0, ""), (3, "")}, command
+        leader = await farm.followed_leader()
+        code, answer = await gf_json("members", "stepdown", farm.admin)
+        assert code == 0
+        assert answer["leader"] != leader
+        code, answer = await gf_json("farm", "set", farm.admin, "margin=70")
+        assert (code, answer["parameters"]) == (0, {"margin": 70})
+
+        async def is_seen() -> bool:
+            _, log = await gf_json("farm", "log", farm.viewer)
+            return [change["by"] for change in log["log"]] == ["admin-ops"]
+
+        await until("another server has the change", PATIENCE, is_seen)
+        leader = await farm.followed_leader()
+        follower = next(server for server in farm.ids if server != leader)
+        code, answer = await gf_json("members", "remove", farm.admin, str(follower))
+        assert code == 0
+        assert follower not in answer["servers"]
+        status = json.loads((await gf("status", farm.admin, "--json"))[1])
+        assert follower not in [server["id"] for server in status["servers"]]
+
+
+async def test_a_viewer_changes_nothing_and_other_users_see_nothing(tmp_path: Path) -> None:
+    async with administered(tmp_path) as farm:
+        for words in (("members", "stepdown", farm.viewer), ("members", "remove", farm.viewer, "1")):
+            code, _, error = await gf(*words)
+            told = "gf-i2p: viewer-wall is a viewer, and only an administrator may change the farm\n"
+            assert (code, error) == (1, told)
+        code, _, error = await gf("farm", "set", farm.viewer, "margin=70")
+        assert code == 2
+        assert "only an administrator may do this" in error
+        code, _, error = await gf("status", farm.client_file)
+        assert code == 1
+        assert "server 1, 2, 3 has no administration API for client-load" in error
+
+
+async def test_when_servers_are_down_another_answers(tmp_path: Path) -> None:
+    async with administered(tmp_path) as farm:
+        farm.kill(1)
+        await farm.followed_leader()
+        code, answer = await gf_json("status", farm.admin)
+        assert (code, answer["id"]) == (0, 2)
+        farm.kill(2)
+        farm.kill(3)
+        code, _, error = await gf("status", farm.admin)
+        assert code == 1
+        assert error.startswith("gf-i2p: no server answers the question: server 1, 2, 3 cannot be reached (")
+
+
+async def test_a_wrong_certificate_or_key_is_refused(tmp_path: Path) -> None:
+    async with administered(tmp_path) as farm:
+        text = farm.admin.read_text()
+        pins = [line for line in text.splitlines() if line.startswith("fingerprint")]
+        farm.admin.write_text(text.replace(pins[0], f'fingerprint = "sha256:{"0" * 64}"'))
+        code, answer = await gf_json("status", farm.admin)
+        assert (code, answer["id"]) == (0, 2), "the next server answers"
+        for pin in pins:
+            text = text.replace(pin, f'fingerprint = "sha256:{"0" * 64}"')
+        farm.admin.write_text(text)
+        code, _, error = await gf("status", farm.admin)
+        assert code == 1
+        assert "server 1, 2, 3 has not the certificate of the fingerprint in the file" in error
+        text = farm.viewer.read_text()
+        password = next(line for line in text.splitlines() if line.startswith("password"))
+        farm.viewer.write_text(text.replace(password, 'password = "wrong"'))
+        code, _, error = await gf("status", farm.viewer)
+        assert code == 1
+        assert "server 1 refuses user viewer-wall or its password" in error
+
+
+async def raw(farm: Administered, request: bytes) -> bytes:
+    """Send bytes to server 1; return all that comes back."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    endpoint = farm_endpoint(farm)
+    reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port, ssl=context)
+    writer.write(request)
+    async with asyncio.timeout(PATIENCE):
+        data = await reader.read()
+    writer.close()
+    return data
+
+
+def farm_endpoint(farm: Administered) -> Endpoint:
+    return Endpoint.parse(ClientFile.load(farm.admin).servers[0].endpoint)
+
+
+async def authorized(farm: Administered, method: str, path: str, file: Path) -> bytes:
+    """Return an Authorization header for one request to server 1."""
+    login = ClientFile.load(file).login.at(1)
+    target = f"/GarlicFarm/farm/1/admin{path}"
+    answer = await raw(farm, f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    challenges = [line.partition(b": ")[2].decode() for line in answer.splitlines() if line.startswith(b"WWW-")]
+    login.challenged(challenges, 0.0)
+    channel = ClientFile.load(file).servers[0].fingerprint
+    header = login.authorize_at(str(channel), method, target, 0.0, lambda size: b"x" * size)
+    return f"{method} {target} HTTP/1.1\r\nHost: x\r\nAuthorization: {header}\r\n".encode()
+
+
+def without_nonces(answer: bytes) -> list[bytes]:
+    return [line.partition(b" nonce")[0] for line in answer.splitlines()]
+
+
+async def test_strangers_learn_nothing_and_one_connection_carries_one_request(tmp_path: Path) -> None:
+    async with administered(tmp_path) as farm:
+        websocket = await raw(farm, b"GET /GarlicFarm/farm/1/websocket HTTP/1.1\r\nHost: x\r\n\r\n")
+        for method in ("GET", "POST", "DELETE"):
+            target = "/GarlicFarm/farm/1/admin/v1/status"
+            answer = await raw(farm, f"{method} {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert without_nonces(answer) == without_nonces(websocket)
+        for path in ("admin", "Admin/v1/status", "administration/v1/status"):
+            answer = await raw(farm, f"GET /GarlicFarm/farm/1/{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert answer == b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        head = await authorized(farm, "GET", "/v1/status", farm.admin)
+        answer = await raw(farm, head + b"\r\n" + head + b"\r\n")
+        assert sum(line.startswith(b"HTTP/1.") for line in answer.splitlines()) == 1
+        head = await authorized(farm, "GET", "/v1/status", farm.admin)
+        answer = await raw(farm, head + b"\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert not {b"server", b"date"} & {line.partition(b":")[0].lower() for line in answer.splitlines()}
+        assert (await raw(farm, head + b"\r\n")).startswith(b"HTTP/1.1 401"), "each nonce count is good once"
+        for method, path, status in (
+            ("GET", "/v1/snapshot", 404),
+            ("POST", "/v1/reload", 404),
+            ("POST", "/v1/status", 405),
+            ("GET", "/v1/stepdown", 405),
+            ("GET", "/../../v1/status", 404),
+        ):
+            head = await authorized(farm, method, path, farm.admin)
+            answer = await raw(farm, head + b"Content-Length: 2\r\n\r\n{}")
+            assert answer.startswith(f"HTTP/1.1 {status} ".encode()), path
+        head = await authorized(farm, "POST", "/v1/stepdown", farm.viewer)
+        assert (await raw(farm, head + b"Content-Length: 2\r\n\r\n{}")).startswith(b"HTTP/1.1 403 ")
+        head = await authorized(farm, "POST", "/v1/entries", farm.admin)
+        answer = await raw(farm, head + b"Content-Length: 99999999\r\n\r\n" + bytes(2 << 20))
+        assert answer.startswith((b"HTTP/1.1 413 ", b"HTTP/1.1 409 ", b"HTTP/1.1 400 "))
+
+
+async def test_a_user_who_asks_too_often_is_slowed_down(tmp_path: Path) -> None:
+    async with administered(tmp_path) as farm:
+        remote = RemoteApi(ClientFile.load(farm.viewer))
+        refused: list[ApiError] = []
+        asked = 0
+        while not refused:
+            asking = (remote.request("GET", "/v1/status") for _ in range(8))
+            answers = await asyncio.gather(*asking, return_exceptions=True)
+            refused += [answer for answer in answers if isinstance(answer, ApiError)]
+            asked += len(answers) - len(refused)
+        assert (refused[0].status, str(refused[0])) == (
+            429,
+            "viewer-wall asks more than 10 times a second: ask less often",
+        )
+        assert asked >= REQUESTS_AT_ONCE
+        code, _, _ = await gf("status", farm.admin)
+        assert code == 0, "another user has requests of its own"
+
+
+async def test_an_administrator_posts_only_in_the_administrators_own_name(tmp_path: Path) -> None:
+    async with administered(tmp_path) as farm:
+        remote = RemoteApi(ClientFile.load(farm.admin))
+        entry = {"cluster": "farm", "date": 5, "by": "server-2", "action": "release"}
+        with pytest.raises(ApiError, match="in the name of 'server-2'") as refused:
+            await remote.request("POST", "/v1/entries", body={"values": [json.dumps(entry)]})
+        assert (refused.value.status, refused.value.outcome) == (403, "no")
+        entry["by"] = "admin-ops"
+        assert (await remote.request("POST", "/v1/entries", body={"values": [json.dumps(entry)]}))["index"] > 1
