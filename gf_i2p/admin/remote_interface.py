@@ -8,6 +8,9 @@ request, so no proxy can mix the requests of two users.
 
 An administrator may ask and change, and a viewer may ask. Other users get the 404 of a path that does not exist. Each
 user has `REQUESTS_PER_SECOND` on average: some answers are long.
+
+A browser sends the login that a person has typed into it, also when another site's page makes the browser send a
+request. So a change must have a body of the type JSON, which no form can send, and no request may name another origin.
 """
 
 import asyncio
@@ -24,7 +27,8 @@ from gf_i2p.transport.served import AuthenticatedConnection
 
 REQUESTS_PER_SECOND: Final = 10.0
 REQUESTS_AT_ONCE: Final = 50
-_BODY_BYTES: Final = 1 << 20
+_BODY_BYTES: Final = 64 << 10
+"""Most bytes of a body. An administrator's entry has less, and large posts have limits at the farm's protocol."""
 _SILENT: Final = logging.getLogger(f"{__name__}.unread")
 _SILENT.disabled = True
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -36,9 +40,10 @@ class RemoteInterface:
     def __init__(self, api: Api) -> None:
         """Prepare; `start` comes before the first request."""
         app = web.Application(
-            client_max_size=_BODY_BYTES, middlewares=[self._with_asker, _viewers_change_nothing, errors_as_json]
+            client_max_size=_BODY_BYTES,
+            middlewares=[errors_as_json, self._with_asker, _not_for_other_sites, _viewers_change_nothing],
         )
-        app.on_response_prepare.append(_without_banner)
+        app.on_response_prepare.append(_private)
         app.add_routes(api.remote_routes)
         # aiohttp logs each request that it cannot read, with a traceback: any user could fill the log.
         self._runner = web.AppRunner(app, access_log=None, logger=_SILENT, shutdown_timeout=1.0)
@@ -117,7 +122,19 @@ async def _viewers_change_nothing(request: web.Request, handler: _Handler) -> we
     return await handler(request)
 
 
-async def _without_banner(_: web.Request, response: web.StreamResponse) -> None:
-    """Take out the headers that name the program and the clock."""
+@web.middleware
+async def _not_for_other_sites(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    origin = request.headers.get("Origin")
+    if origin is not None and origin.partition("://")[2] != request.host:  # a browser writes both in the same way
+        return error_answer(403, "the request comes from a page of another site, and is refused", outcome="no")
+    if request.method != "GET" and request.content_type != "application/json":
+        return error_answer(415, "send the body with the header Content-Type: application/json", outcome="no")
+    return await handler(request)
+
+
+async def _private(_: web.Request, response: web.StreamResponse) -> None:
+    """Take out the headers that name the program and the clock, and keep the answer out of caches."""
     for name in ("Server", "Date"):
         response.headers.pop(name, None)
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Content-Type-Options"] = "nosniff"

@@ -7,15 +7,16 @@ import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 
 from gf_i2p.cli.shared import local_client
-from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.wire.errors import OutcomeUnknownError
+from integration.harness.commands import command
 from integration.harness.local_farm import becomes, until
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import I2CP_PORT, I2PCONTROL_PORT, PROXY_PORT, SAM_PORT
@@ -36,7 +37,7 @@ ROUTER_PORTS: Final = {PROXY_PORT, SAM_PORT, I2CP_PORT, I2PCONTROL_PORT}
 async def farm(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[I2pFarm]:
     """Three nodes with a leader, each beside a router of its own."""
     routers = [router for router in network.routers if not router.floodfill][-3:]
-    with I2pFarm(tmp_path, routers, password=network.password) as made:
+    with I2pFarm(tmp_path, routers, password=network.password, admins=["far"]) as made:
         made.place(themselves=True)
         made.start_all()
         await made.leader(HEAL_SECONDS)
@@ -141,6 +142,27 @@ async def test_a_client_that_knows_one_server_finds_the_leader(network: RouterNe
     assert logs[0] == logs[1] == logs[2]
     assert set(logs[0]) == {value}
     assert len(logs[0]) <= posts, "each post is there once at most"
+    await administered(farm, router.address)
+
+
+async def administered(farm: I2pFarm, router: str) -> None:
+    """See and steer the farm with an administrator's file, through a router at this address."""
+    file = farm.directory / "admin-far.toml"
+    file.write_text(file.read_text().replace("127.0.0.1", router))
+
+    async def said(*words: str) -> dict[str, Any]:
+        began = time.monotonic()
+        answer = await command(*words[:2], file, *words[2:], may_be=(Exit.OK, Exit.DEGRADED))
+        print(f"{' '.join(words)}, {time.monotonic() - began:.2f} s")
+        return answer
+
+    leader = (await said("members", "list"))["leader"]
+    assert leader in farm.ids
+    hash_ = farm.leaves[1].destination.b32
+    assert (await said("leaves", "exclude", hash_, "--reason", "repairs"))["index"] > 0
+    assert (await said("farm", "log"))["log"][-1]["by"] == "admin-far"
+    after = (await said("members", "stepdown"))["leader"]
+    assert after != leader, "another server leads, or none yet"
 
 
 @pytest.mark.slow  # two minutes of connections

@@ -9,9 +9,11 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
+from gf_i2p.admin.client import RemoteApi
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.file_names import CONFIG_FILE, DESTINATION_FILE
+from gf_i2p.node.files.router_settings import ClientProxyTable
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
 from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.wire.endpoint import Endpoint
@@ -31,7 +33,7 @@ SECONDS: Final = 480.0
 async def farm(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[I2pFarm]:
     """A farm of one server behind the router's server tunnel."""
     router = network.routers[-1]
-    with I2pFarm(tmp_path, [router], password=network.password) as made:
+    with I2pFarm(tmp_path, [router], password=network.password, admins=["far"]) as made:
         made.place()
         node = made.node(1)
         config = node / CONFIG_FILE
@@ -70,6 +72,9 @@ async def test_every_way_leads_to_a_server_tunnel(network: RouterNetwork, farm: 
                 print(*(each.last_error for each in links), farm.complaints(), sep="\n")
                 raise
             print(f"by {proxy.way}: let in {time.monotonic() - began:.1f} s after the router's start")
+            began_asking = time.monotonic()
+            assert (await _api(farm, proxy).request("GET", "/v1/status", seconds=60.0))["id"] == 1
+            print(f"by {proxy.way}: the node's status came in {time.monotonic() - began_asking:.2f} s")
     finally:
         for link in links:
             await link.stop()
@@ -86,6 +91,17 @@ def _link(farm: I2pFarm, proxy: ProxySettings) -> PeerLink:
         request_seconds=20.0,
         handshake_seconds=60.0,
     )
+
+
+def _api(farm: I2pFarm, proxy: ProxySettings) -> RemoteApi:
+    """Make the administrator's client, which uses this proxy."""
+    file = ClientFile.load(farm.directory / "admin-far.toml")
+    table = ClientProxyTable(proxy=f"{proxy.host}:{proxy.port}", way=proxy.way.value, beyond_loopback=True)
+    servers = tuple(
+        server.model_copy(update={"endpoint": f"tcp://{Endpoint.parse(server.endpoint).host}:80"})
+        for server in file.servers
+    )
+    return RemoteApi(file.model_copy(update={"i2p": table, "servers": servers}))
 
 
 async def _is_up(link: PeerLink) -> bool:

@@ -158,7 +158,7 @@ def farm_endpoint(farm: Administered) -> Endpoint:
 
 
 async def authorized(farm: Administered, method: str, path: str, file: Path) -> bytes:
-    """Return an Authorization header for one request to server 1."""
+    """Return the head of one request to server 1, without the blank line."""
     login = ClientFile.load(file).login.at(1)
     target = f"/GarlicFarm/farm/1/admin{path}"
     answer = await raw(farm, f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -166,7 +166,8 @@ async def authorized(farm: Administered, method: str, path: str, file: Path) -> 
     login.challenged(challenges, 0.0)
     channel = ClientFile.load(file).servers[0].fingerprint
     header = login.authorize_at(str(channel), method, target, 0.0, lambda size: b"x" * size)
-    return f"{method} {target} HTTP/1.1\r\nHost: x\r\nAuthorization: {header}\r\n".encode()
+    head = f"{method} {target} HTTP/1.1\r\nHost: x\r\nAuthorization: {header}\r\n"
+    return head.encode() + (b"" if method == "GET" else b"Content-Type: application/json\r\n")
 
 
 def without_nonces(answer: bytes) -> list[bytes]:
@@ -205,7 +206,20 @@ async def test_strangers_learn_nothing_and_one_connection_carries_one_request(tm
         assert (await raw(farm, head + b"Content-Length: 2\r\n\r\n{}")).startswith(b"HTTP/1.1 403 ")
         head = await authorized(farm, "POST", "/v1/entries", farm.admin)
         answer = await raw(farm, head + b"Content-Length: 99999999\r\n\r\n" + bytes(2 << 20))
-        assert answer.startswith((b"HTTP/1.1 413 ", b"HTTP/1.1 409 ", b"HTTP/1.1 400 "))
+        assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+async def test_the_page_of_another_site_changes_nothing_with_a_login_that_a_browser_has(tmp_path: Path) -> None:
+    async with administered(tmp_path) as farm:
+        leader = await farm.followed_leader()
+        head = await authorized(farm, "POST", "/v1/stepdown", farm.admin)
+        form = head.replace(b"application/json", b"application/x-www-form-urlencoded")
+        assert (await raw(farm, form + b"Content-Length: 2\r\n\r\n{}")).startswith(b"HTTP/1.1 415 ")
+        for origin, status in ((b"https://evil.example", 403), (b"null", 403), (b"https://x", 200)):
+            head = await authorized(farm, "GET", "/v1/status", farm.admin)
+            answer = await raw(farm, head + b"Origin: " + origin + b"\r\n\r\n")
+            assert answer.startswith(f"HTTP/1.1 {status} ".encode()), origin
+        assert await farm.followed_leader() == leader
 
 
 async def test_a_user_who_asks_too_often_is_slowed_down(tmp_path: Path) -> None:
