@@ -56,6 +56,11 @@ class Log:
         self._writes_pending: deque[tuple[int, int]] = deque()  # (number, last index), both ascending
 
     @property
+    def in_memory(self) -> int:
+        """Index of the first entry in memory; `last_index` + 1 when no entry is there."""
+        return self._cache_first
+
+    @property
     def last_term(self) -> int:
         """Term of the last entry, even if the entry was dropped; 0 when there never was an entry."""
         return self._run_terms[-1] if self._run_terms else self.base_term

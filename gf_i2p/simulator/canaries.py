@@ -7,6 +7,7 @@ from typing import Final
 from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.cluster.canaries.evidence import evidence_canaries
 from gf_i2p.simulator.cluster.canaries.harm import harm_canaries
+from gf_i2p.simulator.cluster.canaries.memory import memory_canaries
 from gf_i2p.simulator.cluster.canaries.office import office_canaries
 from gf_i2p.simulator.cluster.canaries.promptness import promptness_canaries
 from gf_i2p.simulator.cluster.canaries.thrift import thrift_canaries
@@ -29,6 +30,7 @@ CANARIES: Final = by_name(
         office_canaries(),
         promptness_canaries(),
         thrift_canaries(),
+        memory_canaries(),
         farm_canaries(),
     )
 )

@@ -1,12 +1,13 @@
 """The facts of a run that no server knows as a whole: all logs, in memory and on disk, and the committed entries."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
 from gf_i2p.farm.choice.candidates import Setting
 from gf_i2p.raft.effects import HardState, Snapshot, Write
+from gf_i2p.raft.log import CACHE_BYTES
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration
@@ -136,6 +137,12 @@ class ServerFacts:
     """Time of the server's own clock at the start of the present process."""
     deadline: float = float("inf")
     """Time of the server's own clock at which the core wants its next tick."""
+    stored: int = 0
+    """Index up to which the core knows its entries as durable."""
+    in_memory: int = 1
+    """Index of the first entry that the core has in memory."""
+    heard: Mapping[int, float] = field(default_factory=dict)
+    """By voter, the time of the server's own clock when this leader has heard the voter, as the core tells it."""
     commit: int = 0
     hearing: "Hearing | None" = None
     """The leader that the server hears; None: no leader, or no message has come since the start."""
@@ -199,6 +206,8 @@ class Facts:
     """The time-outs of all servers."""
     flow: Flow = field(default_factory=Flow)
     """The limits of replication of all servers."""
+    cache_bytes: int = CACHE_BYTES
+    """Most bytes of entries that each core keeps in memory when these entries are durable."""
 
 
 def voters_of(entry: Entry) -> Voters:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.raft.inputs import Input, Unreachable
+from gf_i2p.raft.log import CACHE_BYTES
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.simulator.cluster.invariants.all_invariants import ALL
@@ -31,6 +32,7 @@ class Checker:
         now: Callable[[], float],
         timing: Timing,
         flow: Flow | None = None,
+        cache_bytes: int = CACHE_BYTES,
         invariants: Sequence[type[Invariant]] = ALL,
     ) -> None:
         """`servers`: all servers of the run; servers outside `bootstrap` begin with an empty Configuration.
@@ -46,6 +48,7 @@ class Checker:
             now=now,
             timing=timing,
             flow=flow or Flow(),
+            cache_bytes=cache_bytes,
         )
         self.elections = 0
         self.candidacies = 0
@@ -122,6 +125,8 @@ class Checker:
         """Note the time for which a core waits, at a start and after each step, at this time of its own clock."""
         server = self.facts.servers[server_id]
         server.leader, server.deadline = core.leader, core.deadline
+        server.stored, server.in_memory = core.log.stored, core.log.in_memory
+        server.heard = core.heard
         if server.started_at is None:
             server.started_at = clock
 

@@ -44,6 +44,7 @@ class SimulatedFarm:
             now=lambda: self.events.now,
             timing=plan.timing,
             flow=plan.flow,
+            cache_bytes=plan.cache_bytes,
         )
         self.calm = False
         """Whether faults and clients have stopped."""

@@ -1,6 +1,6 @@
 """The plan of a run, which the seed decides: the number of servers, network, disks and faults."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
@@ -144,13 +144,7 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
         timing=timing,
         ways=_ways(rng, profile, nodes + spares, timing),
         sync=_sync(rng, timing),
-        flow=rng.choice(
-            (
-                Flow(),
-                Flow(append_entries=1, in_flight=2, snapshot_bytes=250),
-                Flow(append_entries=3, queue_entries=8, snapshot_bytes=300),
-            )
-        ),
+        flow=_flow(rng, seed),
         cache_bytes=rng.choice((300, 16 << 20)),
         chaos=unit * rng.uniform(10, 20),
         gap=unit * rng.choice((0.2, 0.5, 1.0)),
@@ -172,6 +166,19 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
         kept_entries=rng.choice((0, 5, 30)),
         whole_commit=rng.random() < 0.3,
     )
+
+
+def _flow(rng: Random, seed: int) -> Flow:
+    """Return limits of replication. Some are below the size of one entry, which then goes alone."""
+    flow = rng.choice(
+        (
+            Flow(),
+            Flow(append_entries=1, in_flight=2, snapshot_bytes=250),
+            Flow(append_entries=3, queue_entries=8, snapshot_bytes=300),
+        )
+    )
+    apart = Random(f"bytes {seed}")  # noqa: S311 -- see `draw`
+    return flow if apart.random() < 0.6 else replace(flow, append_bytes=apart.choice((1, 60, 200, 1000)))
 
 
 def _ways(rng: Random, profile: str, servers: int, timing: Timing) -> dict[tuple[int, int], Delay]:

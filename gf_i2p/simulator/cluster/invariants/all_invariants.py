@@ -36,6 +36,7 @@ from gf_i2p.simulator.cluster.invariants.harm import (
 )
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn
+from gf_i2p.simulator.cluster.invariants.memory import DurableKnown, MemoryFreed, VotersHeard
 from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, RequestsAreTheLog
 from gf_i2p.simulator.cluster.invariants.office import (
     LeaderSpeaksFirst,
@@ -125,6 +126,9 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     OneQuestion,
     NothingTwice,
     VotesExplained,
+    MemoryFreed,
+    DurableKnown,
+    VotersHeard,
     StepsSucceed,
     Linearizable,
     Liveness,

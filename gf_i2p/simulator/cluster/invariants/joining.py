@@ -5,10 +5,10 @@ from typing import Final
 
 from gf_i2p.raft.effects import Effects, Send
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable
-from gf_i2p.simulator.cluster.invariants.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.wire.entries import ValueType
-from gf_i2p.wire.log_values import ClusterServer, decode_server_id
+from gf_i2p.wire.log_values import ClusterServer, LogPack, decode_server_id
 from gf_i2p.wire.messages import MessageType, Request, Response
 
 _STEPS: Final = frozenset(
@@ -30,6 +30,8 @@ class _Joining:
     """The latest request."""
     anew: bool = False
     """Whether the newcomer took nothing of a pack, so that the next request is another invitation."""
+    sent_at: float = 0.0
+    """Time of the latest request, by the leader's clock."""
 
     def answered(self, event: Input) -> bool:
         """Take in an answer or a loss. Return whether the leader must go on at once."""
@@ -43,16 +45,17 @@ class _Joining:
         self.anew = _took_nothing(self.request, event.response)
         return not self.anew
 
-    def sent(self, send: Send) -> None:
+    def sent(self, send: Send, clock: float) -> None:
         """Take in a request to the newcomer."""
-        self.tag, self.request, self.anew = send.tag, send.request, False
+        self.tag, self.request, self.anew, self.sent_at = send.tag, send.request, False, clock
 
 
 class JoinGoesOn(Invariant):
     """A leader that gets a newcomer's answer sends at once what the newcomer needs next, or ends the join.
 
     Otherwise the join would wait for the end of the leader's patience. A newcomer that took nothing of a pack may have
-    forgotten the invitation. So the leader invites that newcomer again, at a later tick.
+    forgotten the invitation. So the leader invites that newcomer again, at a later tick. The leader does not give up a
+    newcomer that has taken the request within an election time-out.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -75,11 +78,26 @@ class JoinGoesOn(Invariant):
                     raise self.violated(
                         f"newcomer {send.peer} took nothing of a pack, and leader {server.id} sends no new invitation"
                     )
-                joining.sent(send)
+                joining.sent(send, clock)
         if effects.notice is not None:
             self._joining.pop(server.id, None)
+            if owed and joining is not None and isinstance(event, Answered):
+                in_time = clock - joining.sent_at < self.facts.timing.election_max - ROUNDING
+                if in_time and _took(joining.request, event.response):
+                    why = effects.notice
+                    raise self.violated(
+                        f"newcomer {joining.peer} took a request, and leader {server.id} gives up: {why}"
+                    )
         elif owed and joining is not None and joining.tag is None and not effects.snapshot_wanted:
             raise self.violated(f"leader {server.id} has an answer of newcomer {joining.peer}, and does not go on")
+
+
+def _took(request: Request | None, response: Response) -> bool:
+    """Whether a newcomer has taken a request, or a part of a pack."""
+    if request is None or request.type is not MessageType.SYNC_LOG_REQUEST:
+        return response.accepted
+    first = request.last_log_index + 1
+    return first < response.next_index <= first + len(LogPack.decode(request.entries[0].value).entries)
 
 
 def _took_nothing(request: Request | None, response: Response) -> bool:

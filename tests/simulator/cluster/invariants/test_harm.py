@@ -41,6 +41,7 @@ from tests.raft.lab import application, configuration
 from tests.simulator.cluster.invariants import (
     test_evidence,
     test_joining,
+    test_memory,
     test_messages,
     test_office,
     test_promptness,
@@ -373,7 +374,7 @@ def test_liveness_says_what_is_missing() -> None:
 
 def test_every_invariant_is_tested_here_and_says_what_it_states() -> None:
     elsewhere = {"StepsSucceed", "Linearizable", "Liveness", "Bounded"}
-    modules = (test_evidence, test_joining, test_messages, test_office, test_promptness, test_thrift)
+    modules = (test_evidence, test_joining, test_memory, test_messages, test_office, test_promptness, test_thrift)
     names = {name: each for module in modules for name, each in vars(module).items()} | globals()
     tested = {name for name, each in names.items() if isinstance(each, type) and issubclass(each, Invariant)}
     assert {each.__name__ for each in ALL} - elsewhere == tested - {"Invariant"}

@@ -1,6 +1,7 @@
 """Each invariant about changes of the servers notices a violation made by hand, and is silent when all is well."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,7 @@ from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
 from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.log_values import encode_server_id
+from gf_i2p.wire.log_values import LogPack, encode_server_id
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
 from tests.raft.lab import application, configuration
 from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
@@ -36,8 +37,15 @@ class Inviting:
         kind = RESPONSE_TYPE[to.request.type]
         return Answered(3, to.tag, Response(kind, 3, 1, term, next_index, accepted=accepted))
 
-    def take(self, event: Input, *sends: Send, notice: str | None = None, wanted: bool = False) -> None:
-        self.check.takes(self.server, event, Effects(sends=list(sends), notice=notice, snapshot_wanted=wanted), 0.0)
+    def pack(self, previous: int, length: int) -> Send:
+        send = self.request(PACK, previous)
+        pack = Entry(1, ValueType.LOG_PACK, LogPack((application("a", 1),) * length).encode())
+        return send._replace(request=replace(send.request, entries=(pack,)))
+
+    def take(
+        self, event: Input, *sends: Send, notice: str | None = None, wanted: bool = False, clock: float = 0.0
+    ) -> None:
+        self.check.takes(self.server, event, Effects(sends=list(sends), notice=notice, snapshot_wanted=wanted), clock)
 
     def stops(self, event: Input) -> None:
         fires(self.check, lambda: self.take(event), "leader 1 has an answer of newcomer 3, and does not go on")
@@ -56,6 +64,37 @@ def test_an_end_of_the_join_is_no_lack_of_a_request() -> None:
     inviting = Inviting()
     inviting.take(inviting.answer(inviting.invitation, accepted=False), notice="the server refuses")
     inviting.take(Tick())
+
+
+@pytest.mark.parametrize(("next_index", "is_taken"), [(4, False), (5, False), (6, True), (7, True), (8, False)])
+def test_a_newcomer_that_took_entries_is_not_given_up(next_index: int, is_taken: bool) -> None:
+    inviting = Inviting()
+    pack = inviting.pack(4, 2)
+    inviting.take(inviting.answer(inviting.invitation), pack)
+    answer = inviting.answer(pack, next_index)
+    if is_taken:
+        fires(
+            inviting.check,
+            lambda: inviting.take(answer, notice="too slow"),
+            "newcomer 3 took a request, and leader 1 gives up: too slow",
+        )
+    else:
+        inviting.take(answer, notice="the server takes no entries")
+
+
+def test_a_slow_newcomer_may_be_given_up() -> None:
+    inviting = Inviting()
+    pack = inviting.pack(4, 2)
+    inviting.take(inviting.answer(inviting.invitation), pack)
+    inviting.take(inviting.answer(pack, 7), notice="too slow", clock=inviting.facts.timing.election_max)
+
+
+def test_a_newcomer_that_accepts_the_invitation_is_not_given_up() -> None:
+    inviting = Inviting()
+    answer = inviting.answer(inviting.invitation)
+    fires(
+        inviting.check, lambda: inviting.take(answer, notice="no"), "newcomer 3 took a request, and leader 1 gives up"
+    )
 
 
 def test_a_snapshot_that_must_be_made_first_is_no_lack_of_a_request() -> None:

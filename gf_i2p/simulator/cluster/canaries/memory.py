@@ -1,0 +1,38 @@
+"""The canaries that are wrong about their own log: they keep too much in memory, or forget what is on the disk.
+
+The invariants of `memory` notice these mistakes. To add a canary: write the function with the mistake, and add a line
+to `memory_canaries`.
+"""
+
+from collections.abc import Iterator
+
+from gf_i2p.raft.core import Core
+from gf_i2p.raft.log import Log
+from gf_i2p.simulator.canary import Canary
+from gf_i2p.simulator.canary import core_canary as core
+
+_drop = Log.drop
+
+
+def _keeps_all(_: Log) -> None:
+    return
+
+
+def _forgets_the_rest(log: Log, index: int) -> None:
+    stored = log.stored
+    _drop(log, index)
+    log.stored = min(stored, index)
+
+
+def _counts_itself(core: Core) -> dict[int, float]:
+    return {**_heard(core), core.id: 0.0} if core.is_leader else {}
+
+
+_heard = Core.heard.fget  # type: ignore[attr-defined]
+
+
+def memory_canaries() -> Iterator[Canary]:
+    """Yield the canaries of this module."""
+    yield core("hoards", "keeps all entries in memory", (Log, "_evict", _keeps_all))
+    yield core("forgets-durable", "forgets what is durable as entries drop", (Log, "drop", _forgets_the_rest))
+    yield core("hears-itself", "counts itself among the voters heard", (Core, "heard", property(_counts_itself)))

@@ -1,0 +1,61 @@
+"""Each invariant about what a core knows of its own log notices a violation made by hand, and is silent otherwise."""
+
+from gf_i2p.raft.effects import Effects, Snapshot, Write
+from gf_i2p.raft.inputs import Stored, Tick
+from gf_i2p.raft.log import size_of
+from gf_i2p.simulator.cluster.invariants.memory import DurableKnown, MemoryFreed, VotersHeard
+from gf_i2p.wire.log_values import Configuration
+from tests.raft.lab import application
+from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
+
+A1 = application("a", 1)
+
+
+def test_durable_entries_leave_the_memory_at_its_limit() -> None:
+    found = facts([A1] * 4)
+    found.cache_bytes = 3 * size_of(A1)
+    check, one = MemoryFreed(found), found.servers[1]
+    one.in_memory, one.stored = 3, 4
+    check.takes(one, Stored(1), Effects(), 1.0)
+    one.in_memory, one.stored = 1, 0
+    check.takes(one, Stored(1), Effects(), 1.0)  # nothing is durable
+    one.stored = 1
+    check.takes(one, Tick(), Effects(), 1.0)  # memory is freed after a write
+    fires(
+        check,
+        lambda: check.takes(one, Stored(1), Effects(), 1.0),
+        "server 1 keeps the durable entries 1 to 1 in memory, and 56 bytes of entries in all; the limit is 42",
+    )
+
+
+def test_what_is_durable_stays_known() -> None:
+    found = facts([A1] * 4)
+    check, one = DurableKnown(found), found.servers[1]
+
+    def takes(stored: int, write: Write | None = None) -> None:
+        one.stored = stored
+        check.takes(one, Tick(), Effects(write=write), 1.0)
+
+    takes(4)
+    takes(2, Write(None, 3, (A1,), number=1))
+    takes(2)
+    fires(check, lambda: takes(1), "server 1 knew the entries up to 2 as durable, and now only those up to 1")
+    takes(4)
+    fires(check, lambda: takes(2, Write(None, 4, (A1,), number=2)), "up to 4 as durable, and now only those up to 2")
+    snapshot = Snapshot(1, 1, Configuration(1, 0, ()), b"state")
+    takes(4)
+    takes(1, Write(None, 0, (), snapshot, install=True))
+
+
+def test_a_leader_tells_of_every_other_voter() -> None:
+    found = facts([A1], [A1], [A1])
+    check, one = VotersHeard(found), leader(found, 1, 1)
+    one.heard = {2: 0.5, 3: 1.0}
+    check.takes(one, Tick(), Effects(), 1.0)
+    for heard in ({}, {2: 0.5}, {1: 0.5, 2: 0.5, 3: 0.5}, {2: 0.5, 3: 1.5}):
+        one.heard = heard
+        fires(check, lambda: check.takes(one, Tick(), Effects(), 1.0), "server 1 tells that it has heard")
+    one.heard, one.leads = {}, False
+    check.takes(one, Tick(), Effects(), 1.0)
+    one.heard = {2: 0.5}
+    fires(check, lambda: check.takes(one, Tick(), Effects(), 1.0), "the other voters are")
