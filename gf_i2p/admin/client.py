@@ -42,6 +42,8 @@ _NOTHING_SENT: Final = (
     ProxyError,
 )
 """The errors before a request is sent."""
+_AGAIN_SECONDS: Final = 2.0
+"""Seconds before all servers are asked again."""
 _LEADERS: Final = 3
 """Most servers that are asked as the leader: the leader may change meanwhile."""
 _SENDS: Final = 4
@@ -66,6 +68,10 @@ class _UnreachedError(Exception):
     """One server could not be asked; another server may answer. The text is a clause about the server."""
 
 
+class _NotReachedError(_UnreachedError):
+    """No request has come through to one server. Another attempt may come through."""
+
+
 class RemoteApi:
     """The administration API of a farm's servers, for the user of one file."""
 
@@ -86,18 +92,23 @@ class RemoteApi:
         """Ask a server of the farm; return the JSON of the answer.
 
         `path`: as in `gf_i2p.admin.api`, with the query. `seconds`: time for the answer of one server; dialling through
-        I2P has more. Raises `ApiError`.
+        I2P has more. Through I2P, all servers are asked again for some time: a router finds a lease set, and builds
+        tunnels, only when it is asked for an address. Raises `ApiError`.
         """
-        troubles: dict[str, list[int]] = {}
-        for server in sorted(self._endpoints, key=lambda each: each != self._first):
-            try:
-                answer = await self._follow(server, method, path, seconds, body)
-            except _UnreachedError as error:
-                troubles.setdefault(str(error), []).append(server)
-                continue
-            return answer
-        reasons = (f"server {', '.join(map(str, sorted(servers)))} {why}" for why, servers in troubles.items())
-        raise ApiError("no server answers the question: " + "; ".join(reasons))
+        end = time.monotonic() + (I2P_HANDSHAKE_SECONDS if self._file.inside_proxy is not None else 0.0)
+        while True:
+            troubles: dict[str, list[int]] = {}
+            again = False
+            for server in sorted(self._endpoints, key=lambda each: each != self._first):
+                try:
+                    return await self._follow(server, method, path, seconds, body)
+                except _UnreachedError as error:
+                    troubles.setdefault(str(error), []).append(server)
+                    again = again or isinstance(error, _NotReachedError)
+            if not again or time.monotonic() >= end:
+                reasons = (f"server {', '.join(map(str, sorted(each)))} {why}" for why, each in troubles.items())
+                raise ApiError("no server answers the question: " + "; ".join(reasons))
+            await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _follow(self, server: int, method: str, path: str, seconds: float, body: object) -> Any:
         """Ask this server, and the leader when only the leader takes the request."""
@@ -153,10 +164,10 @@ class RemoteApi:
                     else:
                         return await _json_of(response, credentials.user)
             except (*_NOTHING_SENT, RemoteProtocolError) as error:
-                raise _UnreachedError(_why(error)) from error
+                raise _NotReachedError(_why(error)) from error
             except (TimeoutError, aiohttp.ClientError) as error:
                 if method == "GET":
-                    raise _UnreachedError(_why(error)) from error
+                    raise _NotReachedError(_why(error)) from error
                 raise ApiError(
                     f"server {server} {_why(error)}, and may have made the change: look before you repeat the command",
                     outcome="unknown",
@@ -222,6 +233,8 @@ async def _json_of(response: aiohttp.ClientResponse, user: str) -> Any:
     if response.content_type != "application/json":
         if response.status == 404:
             raise _UnreachedError(f"has no administration API for {user}: only administrators and viewers may use it")
+        if response.url.host is not None and response.url.host.endswith(".i2p"):
+            raise _NotReachedError(f"is not reached by the router's proxy, which answers {response.status}")
         raise _UnreachedError(f"answers {response.status} {response.reason}, as no farm node does")
     data = bytearray()
     async for piece in response.content.iter_any():

@@ -34,6 +34,7 @@ COMMANDS: Final = {
     ),
     "status": CommandEntry("show what a running node knows", f"{_COMMANDS}.status"),
     "top": CommandEntry("show the state of a running node, again and again", f"{_COMMANDS}.top"),
+    "console": CommandEntry("show a farm in the browser, and make changes there", f"{_COMMANDS}.console"),
     "explain": CommandEntry(
         "explain the farm's choice of publisher and leaves, as a running node sees it", f"{_COMMANDS}.explain"
     ),

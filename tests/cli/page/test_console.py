@@ -1,0 +1,140 @@
+"""The page of a real farm, asked as a browser asks, and as a page of another site would."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+import pytest
+
+from gf_i2p.cli.page.console import Console
+from gf_i2p.cli.shared.local_client import request
+from integration.harness.local_farm import LocalFarm, until
+from tests.cli.program import PATIENCE, gf_json
+
+_CSRF: Final = re.compile(r'name="csrf" value="([^"]+)"')
+
+
+class Browser:
+    """Asks the console, with the cookies that it has got."""
+
+    def __init__(self, session: aiohttp.ClientSession, link: str) -> None:
+        self.session = session
+        self.link = link
+        self.base = link.partition("/open")[0]
+
+    async def get(self, path: str, **headers: str) -> tuple[int, str]:
+        async with self.session.get(self.base + path, headers=headers, allow_redirects=False) as response:
+            assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+            assert not {"Server", "Date"} & response.headers.keys()
+            return response.status, await response.text()
+
+    async def open(self) -> None:
+        code, _ = await self.get(self.link.removeprefix(self.base))
+        assert code == 303
+
+    async def change(self, action: str, subject: str, **fields: str) -> tuple[int, str]:
+        """Answer the question before a change by yes."""
+        code, text = await self.get(f"/confirm?action={action}&subject={subject}")
+        assert code == 200, text
+        found = _CSRF.search(text)
+        assert found is not None
+        return await self.post({"csrf": found[1], "action": action, "subject": subject, **fields})
+
+    async def post(self, fields: dict[str, str], **headers: str) -> tuple[int, str]:
+        url = f"{self.base}/change"
+        async with self.session.post(url, data=fields, headers=headers, allow_redirects=False) as response:
+            return response.status, await response.text()
+
+
+@asynccontextmanager
+async def console(place: Path, user: str | None = None) -> AsyncIterator[Browser]:
+    jar = aiohttp.CookieJar(unsafe=True)  # a cookie of an IP address
+    served = Console(partial(request, place), "the farm of a test", user)
+    async with served.serving() as link, aiohttp.ClientSession(cookie_jar=jar) as session:
+        yield Browser(session, link)
+
+
+@asynccontextmanager
+async def running(directory: Path, servers: int) -> AsyncIterator[LocalFarm]:
+    with LocalFarm(directory, servers=servers) as farm:
+        farm.start_all()
+        await farm.leader()
+        yield farm
+
+
+async def test_only_the_browser_with_the_link_sees_the_page(tmp_path: Path) -> None:
+    async with running(tmp_path, 1) as farm, console(farm.node(1)) as browser:
+        for path in ("/", "/live", "/confirm?action=drain&subject=1", "/static/style.css", "/open?key=guessed"):
+            code, text = await browser.get(path)
+            assert (code, "server" in text) == (403, False)
+        await browser.open()
+        code, _ = await browser.get(browser.link.removeprefix(browser.base))
+        assert code == 403, "the link is good once"
+        code, text = await browser.get("/")
+        assert (code, "server 1, in term 1" in text) == (200, True)
+        for headers in ({"Host": "rebound.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}):
+            code, text = await browser.get("/", **headers)
+            assert (code, text) == (404, "")
+        for path in ("/static/../console.py", "/static/farm.html", "/nothing", "/change"):
+            code, _ = await browser.get(path)
+            assert code in {404, 405}
+
+
+async def test_a_change_is_asked_for_and_made_in_the_operators_name(tmp_path: Path) -> None:
+    async with running(tmp_path, 1) as farm, console(farm.node(1)) as browser:
+        await browser.open()
+        code, _ = await browser.change("drain", "1", reason="<b>new disk</b>")
+        assert code == 303
+        _, log = await gf_json("farm", "log", farm.node(1))
+        assert [(each["by"], each["what"], each["reason"]) for each in log["log"]] == [
+            ("server-1", "drain 1", "<b>new disk</b>")
+        ]
+        _, text = await browser.get("/")
+        assert "&lt;b&gt;new disk&lt;/b&gt;" in text
+        assert "<b>new disk" not in text
+        assert "Undrain" in text
+        for fields in ({}, {"csrf": "guessed"}):
+            code, text = await browser.post({"action": "undrain", "subject": "1", **fields})
+            assert (code, "not asked by this page" in text) == (403, True)
+        for query in ("action=burn&subject=1", "action=drain&subject=x", "action=exclude&subject=1", "action=drain"):
+            code, _ = await browser.get(f"/confirm?{query}")
+            assert code == 400
+
+
+async def test_the_page_says_first_what_is_wrong_and_goes_on_by_itself(tmp_path: Path) -> None:
+    async with running(tmp_path, 3) as farm, console(farm.node(1)) as browser:
+        await browser.open()
+
+        async def all_is_well() -> bool:
+            return "All is well" in (await browser.get("/"))[1]
+
+        await until("all servers are connected", PATIENCE, all_is_well)
+        async with browser.session.get(f"{browser.base}/live") as live:
+
+            async def shown(words: str) -> str:
+                async with asyncio.timeout(PATIENCE):
+                    async for line in live.content:
+                        if line.startswith(b"data: ") and words in (text := json.loads(line[6:])):
+                            return str(text)
+                pytest.fail("the stream has ended")
+
+            await shown("All is well")
+            farm.kill(3)
+            text = await shown("Server 3 is not reached")
+            assert text.index("Server 3 is not reached") < text.index("Leader")
+            farm.kill(1)
+            await shown("no node answers")
+
+
+async def test_a_viewer_gets_no_buttons(tmp_path: Path) -> None:
+    async with running(tmp_path, 1) as farm, console(farm.node(1), "viewer-wall") as browser:
+        await browser.open()
+        _, text = await browser.get("/")
+        assert "server 1, in term 1" in text
+        assert "/confirm" not in text
