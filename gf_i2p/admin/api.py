@@ -39,6 +39,7 @@ from gf_i2p.admin.local_socket import (
     MAX_PAGE,
     MAX_PAGE_BYTES,
     MAX_POST_BYTES,
+    MAX_REMOTE_PAGE_BYTES,
     MAX_TIMEOUT,
     MAX_WAIT,
     NO_LEADER,
@@ -187,13 +188,16 @@ class Api:
                 "history directory",
                 outcome="no",
             )
-        page = [_entry_fields(index, entry) for index, entry in enumerate(self._slice(first, last, limit), first)]
+        room = MAX_PAGE_BYTES if request.get(ASKER) is None else MAX_REMOTE_PAGE_BYTES
+        page = [_entry_fields(index, entry) for index, entry in enumerate(self._slice(first, last, limit, room), first)]
         return web.json_response({"entries": page, "commit": last})
 
-    def _slice(self, first: int, last: int, limit: int) -> list[Entry]:
-        """Return entries up to both limits. The log gives the entries on the disk and those in memory apart."""
+    def _slice(self, first: int, last: int, limit: int, room: int) -> list[Entry]:
+        """Return entries up to both limits, `limit` entries and `room` bytes, but one entry at least.
+
+        The log gives the entries on the disk and those in memory apart.
+        """
         found: list[Entry] = []
-        room = MAX_PAGE_BYTES
         while len(found) < limit and first + len(found) <= last:
             piece = self._driver.core.log.slice(
                 first + len(found), last, max_entries=limit - len(found), max_bytes=max(room, 1)

@@ -67,6 +67,13 @@ class ApiError(Exception):
 class _UnreachedError(Exception):
     """One server could not be asked; another server may answer. The text is a clause about the server."""
 
+    server = 0
+    """Id of the server."""
+
+
+class _StrangeAnswerError(Exception):
+    """The answer is none of a farm node. The text is a clause about the server."""
+
 
 class _NotReachedError(_UnreachedError):
     """No request has come through to one server. Another attempt may come through."""
@@ -103,7 +110,8 @@ class RemoteApi:
                 try:
                     return await self._follow(server, method, path, seconds, body)
                 except _UnreachedError as error:
-                    troubles.setdefault(str(error), []).append(server)
+                    of_reason = troubles.setdefault(str(error), [])
+                    of_reason += [] if error.server in of_reason else [error.server]
                     again = again or isinstance(error, _NotReachedError)
             if not again or time.monotonic() >= end:
                 reasons = (f"server {', '.join(map(str, sorted(each)))} {why}" for why, each in troubles.items())
@@ -115,6 +123,9 @@ class RemoteApi:
         for _ in range(_LEADERS):
             try:
                 answer = await self._ask(server, method, path, seconds, body)
+            except _UnreachedError as error:
+                error.server = server
+                raise
             except ApiError as error:
                 if error.leader is None or error.leader == server:
                     raise
@@ -165,8 +176,8 @@ class RemoteApi:
                         return await _json_of(response, credentials.user)
             except (*_NOTHING_SENT, RemoteProtocolError) as error:
                 raise _NotReachedError(_why(error)) from error
-            except (TimeoutError, aiohttp.ClientError) as error:
-                if method == "GET":
+            except (TimeoutError, aiohttp.ClientError, _StrangeAnswerError) as error:
+                if sent == "GET":
                     raise _NotReachedError(_why(error)) from error
                 raise ApiError(
                     f"server {server} {_why(error)}, and may have made the change: look before you repeat the command",
@@ -228,30 +239,33 @@ class RemoteApi:
 async def _json_of(response: aiohttp.ClientResponse, user: str) -> Any:
     """Read an answer.
 
-    Raises `ApiError` for an error of the API, and `_UnreachedError` for an answer that is not the API's.
+    Raises `ApiError` for an error of the API, `_UnreachedError` if this user has no API there, and
+    `_StrangeAnswerError` for an answer that is not the API's.
     """
     if response.content_type != "application/json":
         if response.status == 404:
             raise _UnreachedError(f"has no administration API for {user}: only administrators and viewers may use it")
         if response.url.host is not None and response.url.host.endswith(".i2p"):
-            raise _NotReachedError(f"is not reached by the router's proxy, which answers {response.status}")
-        raise _UnreachedError(f"answers {response.status} {response.reason}, as no farm node does")
+            raise _StrangeAnswerError(f"is not reached by the router's proxy, which answers {response.status}")
+        raise _StrangeAnswerError(f"answers {response.status} {response.reason}, as no farm node does")
     data = bytearray()
     async for piece in response.content.iter_any():
         data += piece
         if len(data) > MAX_ANSWER_BYTES:
-            raise _UnreachedError(f"sends more than {MAX_ANSWER_BYTES} bytes")
+            raise _StrangeAnswerError(f"sends more than {MAX_ANSWER_BYTES} bytes")
     try:
         answer = json.loads(data)
         if response.status == 200:
             return answer
         raise ApiError(answer["error"], response.status, outcome=answer["outcome"], leader=answer.get("leader"))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _UnreachedError(f"sends an answer {response.status} that is not a farm node's") from error
+        raise _StrangeAnswerError(f"sends an answer {response.status} that is not a farm node's") from error
 
 
 def _why(error: Exception) -> str:
     """Return the reason of an error as a clause."""
+    if isinstance(error, _StrangeAnswerError):
+        return str(error)
     if isinstance(error, aiohttp.ServerFingerprintMismatch):
         return (
             "has not the certificate of the fingerprint in the file: if its certificate is new, put the new "

@@ -44,6 +44,9 @@ MAX_WAIT: Final = 60.0
 """Most seconds that a question for entries may wait for the first of them."""
 MAX_PAGE: Final = 1000
 """Most entries in one answer."""
+MAX_REMOTE_PAGE_BYTES: Final = 64 << 10
+"""Most bytes of entries in one answer to another machine, as for `MAX_PAGE_BYTES`. JSON may make them six times as
+long."""
 MAX_PAGE_BYTES: Final = 4 << 20
 """Most bytes of entries in one answer, as on the wire; a larger entry comes alone."""
 

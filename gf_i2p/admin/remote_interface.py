@@ -7,7 +7,8 @@ port does not tell already, and no second port, certificate or destination is ne
 request, so no proxy can mix the requests of two users.
 
 An administrator may ask and change, and a viewer may ask. Other users get the 404 of a path that does not exist. Each
-user has `REQUESTS_PER_SECOND` on average: some answers are long.
+user has `REQUESTS_PER_SECOND` on average, `REQUESTS_UNDER_WAY` at the same time, and `MOST_SECONDS` for each: some
+answers are long, and a user may not take them.
 
 A browser sends the login that a person has typed into it, also when another site's page makes the browser send a
 request. So a change must have a body of the type JSON, which no form can send, and no request may name another origin.
@@ -15,8 +16,8 @@ request. So a change must have a body of the type JSON, which no form can send, 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, cast
 
 from aiohttp import web
 
@@ -27,8 +28,16 @@ from gf_i2p.transport.served import AuthenticatedConnection
 
 REQUESTS_PER_SECOND: Final = 10.0
 REQUESTS_AT_ONCE: Final = 50
+REQUESTS_UNDER_WAY: Final = 4
+MOST_SECONDS: Final = 180.0
+"""Seconds after which a connection is closed, whatever is under way. A question for entries may wait for a minute."""
+_TAKING_SECONDS: Final = 60.0
+"""Seconds after the answer in which the user takes the rest and closes. TLS would cut the rest off after two seconds
+(`transport/tls`)."""
 _BODY_BYTES: Final = 64 << 10
 """Most bytes of a body. An administrator's entry has less, and large posts have limits at the farm's protocol."""
+_SHORT_BYTES: Final = 64 << 10
+"""Bytes that even a slow line takes within two seconds."""
 _SILENT: Final = logging.getLogger(f"{__name__}.unread")
 _SILENT.disabled = True
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -76,6 +85,10 @@ class RemoteInterface:
     async def _with_asker(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         user = self._askers[request.protocol]
         request[ASKER] = user
+        if sum(other is not user and other.name == user.name for other in self._askers.values()) >= REQUESTS_UNDER_WAY:
+            return error_answer(
+                429, f"{user.name} has {REQUESTS_UNDER_WAY} requests under way: wait for an answer first", outcome="no"
+            )
         now = asyncio.get_running_loop().time()
         allowance = self._allowances.get(user.name)
         if allowance is None:
@@ -94,9 +107,11 @@ class _Connection(asyncio.Protocol):
     def __init__(self, protocol: asyncio.Protocol, askers: dict[object, User]) -> None:
         self._protocol = protocol
         self._askers = askers
+        self._patient: _Patient | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._protocol.connection_made(transport)
+        self._patient = _Patient(cast("asyncio.Transport", transport))
+        self._protocol.connection_made(cast("asyncio.Transport", self._patient))
 
     def data_received(self, data: bytes) -> None:
         self._protocol.data_received(data)
@@ -108,8 +123,49 @@ class _Connection(asyncio.Protocol):
         self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._patient is not None:
+            self._patient.end()
         self._askers.pop(self._protocol, None)
         self._protocol.connection_lost(exc)
+
+
+class _Patient:
+    """A transport that after a long answer leaves the closing to the peer, who has the whole answer then.
+
+    The peer has `_TAKING_SECONDS` for that. After `MOST_SECONDS` the transport is aborted in any case.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._closes = False
+        self._written = 0
+        self._loop = asyncio.get_running_loop()
+        self._timers = [self._loop.call_later(MOST_SECONDS, transport.abort)]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        return self._closes or self._transport.is_closing()
+
+    def write(self, data: bytes) -> None:
+        self._written += len(data)
+        self._transport.write(data)
+
+    def writelines(self, pieces: Iterable[bytes]) -> None:
+        self.write(b"".join(pieces))
+
+    def close(self) -> None:
+        if self._written <= _SHORT_BYTES:
+            self._transport.close()
+        elif not self.is_closing():
+            self._closes = True
+            self._timers.append(self._loop.call_later(_TAKING_SECONDS, self._transport.abort))
+
+    def end(self) -> None:
+        """Note that the connection has ended."""
+        for timer in self._timers:
+            timer.cancel()
 
 
 @web.middleware
@@ -127,7 +183,7 @@ async def _not_for_other_sites(request: web.Request, handler: _Handler) -> web.S
     origin = request.headers.get("Origin")
     if origin is not None and origin.partition("://")[2] != request.host:  # a browser writes both in the same way
         return error_answer(403, "the request comes from a page of another site, and is refused", outcome="no")
-    if request.method != "GET" and request.content_type != "application/json":
+    if request.method == "POST" and request.content_type != "application/json":
         return error_answer(415, "send the body with the header Content-Type: application/json", outcome="no")
     return await handler(request)
 

@@ -417,7 +417,12 @@ class InboundConnection(StreamProtocol):
     # --- End ----------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Handle no further request; close when every request under way is answered."""
+        """Handle no further request; close when every request under way is answered.
+
+        A request to the administration API goes on: its answer closes the connection.
+        """
+        if self._http is not None:
+            return
         self._finishing = True
         self._forget_waiting()
         if self._transport is not None and not self._corked:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.admin.client import ApiError, RemoteApi
-from gf_i2p.admin.remote_interface import REQUESTS_AT_ONCE
+from gf_i2p.admin.local_socket import MAX_REMOTE_PAGE_BYTES
+from gf_i2p.admin.remote_interface import REQUESTS_AT_ONCE, REQUESTS_UNDER_WAY
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.wire.endpoint import Endpoint
@@ -222,21 +223,44 @@ async def test_the_page_of_another_site_changes_nothing_with_a_login_that_a_brow
         assert await farm.followed_leader() == leader
 
 
+async def ask_on_and_on(remote: RemoteApi, answers: list[object]) -> None:
+    while True:
+        answers.append(await remote.request("GET", "/v1/status"))
+
+
+async def test_a_user_has_few_requests_under_way(tmp_path: Path) -> None:
+    async with administered(tmp_path) as farm:
+        remote = RemoteApi(ClientFile.load(farm.viewer))
+        await remote.request("GET", "/v1/status")
+        path = "/v1/entries?first=100000&wait=60&stale=1"
+        waiting = [asyncio.ensure_future(remote.request("GET", path)) for _ in range(REQUESTS_UNDER_WAY + 1)]
+        done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        told = "viewer-wall has 4 requests under way: wait for an answer first"
+        assert {str(each.exception()) for each in done} == {told}
+        for each in pending:
+            each.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+
+
+async def test_long_answers_come_in_short_pages(tmp_path: Path) -> None:
+    async with administered(tmp_path) as farm:
+        code, _, error = await gf("post", farm.node(1), stdin="\n".join(["\x01" * 30_000] * 8))
+        assert code == 0, error
+        remote = RemoteApi(ClientFile.load(farm.viewer))
+        page = await remote.request("GET", "/v1/entries?first=2&stale=1&wait=60")
+        assert len(page["entries"]) == MAX_REMOTE_PAGE_BYTES // 30_013
+        code, _, error = await gf("post", farm.admin, "x")
+        assert (code, "post takes the directory of a running node" in error) == (2, True)
+
+
 async def test_a_user_who_asks_too_often_is_slowed_down(tmp_path: Path) -> None:
     async with administered(tmp_path) as farm:
         remote = RemoteApi(ClientFile.load(farm.viewer))
-        refused: list[ApiError] = []
-        asked = 0
-        while not refused:
-            asking = (remote.request("GET", "/v1/status") for _ in range(8))
-            answers = await asyncio.gather(*asking, return_exceptions=True)
-            refused += [answer for answer in answers if isinstance(answer, ApiError)]
-            asked += len(answers) - len(refused)
-        assert (refused[0].status, str(refused[0])) == (
-            429,
-            "viewer-wall asks more than 10 times a second: ask less often",
-        )
-        assert asked >= REQUESTS_AT_ONCE
+        answers: list[object] = []
+        with pytest.raises(ApiError, match="viewer-wall asks more than 10 times a second: ask less often") as refused:
+            await ask_on_and_on(remote, answers)
+        assert refused.value.status == 429
+        assert len(answers) >= REQUESTS_AT_ONCE
         code, _, _ = await gf("status", farm.admin)
         assert code == 0, "another user has requests of its own"
 

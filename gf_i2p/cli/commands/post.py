@@ -39,6 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Answer:
     """Post, and wait until the entries are committed. Raises `CommandError`."""
+    if options.directory.is_file():
+        raise CommandError(
+            f"{options.directory}: post takes the directory of a running node. From another machine, a program posts "
+            "with a client-NAME.toml: see the README",
+            code=Exit.USAGE,
+        )
     if options.value in {None, "-"}:
         lines = _utf8(sys.stdin.buffer.read(), "standard input").split("\n")  # JSON may hold other line ends
         values = [line.removesuffix("\r") for line in lines if line.strip()]

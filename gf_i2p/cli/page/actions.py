@@ -12,6 +12,7 @@ from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.netdb.encoding import from_b32_address
 from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.wire.limits import MAX_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,14 @@ def _of_leaf(action: str) -> Callable[[str, str, int, str, str], AdminEntry]:
 
 def _of_server(action: str) -> Callable[[str, str, int, str, str], AdminEntry]:
     return lambda cluster, by, date, subject, reason: AdminEntry(
-        cluster, date, by, action, server=int(subject), reason=reason or None
+        cluster, date, by, action, server=_id(subject), reason=reason or None
     )
+
+
+def _id(subject: str) -> int:
+    if not (subject.isascii() and subject.isdigit() and len(subject) <= len(str(MAX_ID))):
+        raise ValueError("a server is named by its number")
+    return int(subject)
 
 
 KINDS: Final[Mapping[str, Kind]] = {

@@ -1,14 +1,15 @@
 """The server of the page: on loopback, for one browser, while the command runs.
 
     GET  /open?key=KEY     the link that the command prints; good once; gives the browser its session
-    GET  /                 the farm
-    GET  /live             the farm again and again, as server-sent events
-    GET  /confirm          a question before a change
-    POST /change           makes the change
+    GET  /ROOM/            the farm
+    GET  /ROOM/live        the farm again and again, as server-sent events
+    GET  /ROOM/confirm     a question before a change
+    POST /ROOM/change      makes the change
 
 Other programs on this machine, and pages of other sites in the same browser, get nothing: every path but `/open` needs
 the session's cookie, a change needs the session's token too, and names of other hosts are refused, because a page could
-reach this server by DNS rebinding. The page loads nothing from elsewhere.
+reach this server by DNS rebinding. A browser sends a cookie to all ports of this machine. So the paths begin with ROOM,
+a random name, to which the cookie is bound. The page loads nothing from elsewhere.
 
 The node knows nothing of the page: the command asks the node as any other command does. So a slow browser costs the
 farm nothing, and the page works with a farm that is far away.
@@ -16,6 +17,7 @@ farm nothing, and the page works with a farm that is far away.
 
 import asyncio
 import json
+import logging
 import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -52,6 +54,9 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+_SILENT: Final = logging.getLogger(f"{__name__}.unread")
+_SILENT.disabled = True
+"""aiohttp logs each request that it cannot read: any program of this machine could fill the operator's terminal."""
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -73,6 +78,7 @@ class Console:
         self._key: str | None = secrets.token_urlsafe(24)
         self._session: str | None = None
         self._csrf = secrets.token_urlsafe(24)
+        self._room = f"/{secrets.token_urlsafe(24)}"
         self._hosts: set[str] = set()
         self._page: Overview | CommandError | None = None
         self._watchers = 0
@@ -90,18 +96,18 @@ class Console:
         self._app.add_routes(
             [
                 web.get("/open", self._get_open),
-                web.get("/", self._get_farm),
-                web.get("/live", self._get_live),
-                web.get("/confirm", self._get_confirm),
-                web.post("/change", self._post_change),
-                web.get("/static/{name}", self._get_static),
+                web.get(f"{self._room}/", self._get_farm),
+                web.get(f"{self._room}/live", self._get_live),
+                web.get(f"{self._room}/confirm", self._get_confirm),
+                web.post(f"{self._room}/change", self._post_change),
+                web.get(f"{self._room}/static/{{name}}", self._get_static),
             ]
         )
 
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[str]:
         """Listen on loopback while the context is open; yield the link for the browser. Raises `OSError`."""
-        runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=0.5)
+        runner = web.AppRunner(self._app, access_log=None, logger=_SILENT, shutdown_timeout=0.5)
         await runner.setup()
         try:
             site = web.TCPSite(runner, "127.0.0.1", port)
@@ -122,22 +128,30 @@ class Console:
         foreign = origin is not None and origin.partition("://")[2] not in self._hosts
         if request.host not in self._hosts or foreign:
             return web.Response(status=404)
-        if request.path == "/open" or self._is_known(request):
+        if request.path != "/open" and not self._is_known(request):
+            text = (
+                "Open this page by the link that the command has printed, or start the command again for another link."
+            )
+            return self._message("Not opened", text, status=403)
+        try:
             return await handler(request)
-        return self._message("Not opened", "Open this page by the link that the command has printed.", status=403)
+        except (web.HTTPException, ConnectionError):
+            raise
+        except Exception as error:  # noqa: BLE001 -- the person at the browser must learn of a defect
+            return self._message("A defect", f"{type(error).__name__}: {error}.", back="Back", status=500)
 
     def _is_known(self, request: web.Request) -> bool:
         cookie = request.cookies.get(_COOKIE, "")
-        return self._session is not None and compare_digest(cookie.encode(), self._session.encode())
+        return self._session is not None and compare_digest(_bytes(cookie), _bytes(self._session))
 
     async def _get_open(self, request: web.Request) -> web.Response:
         key, self_key = request.query.get("key", ""), self._key
-        if self_key is None or not compare_digest(key.encode(), self_key.encode()):
+        if self_key is None or not compare_digest(_bytes(key), _bytes(self_key)):
             text = "The link is good once. Stop the command, and start it again for another link."
             return self._message("The link is used", text, status=403)
         self._key, self._session = None, secrets.token_urlsafe(24)
-        response = web.Response(status=303, headers={"Location": "/"})
-        response.set_cookie(_COOKIE, self._session, httponly=True, samesite="Strict", path="/")
+        response = web.Response(status=303, headers={"Location": f"{self._room}/"})
+        response.set_cookie(_COOKIE, self._session, httponly=True, samesite="Strict", path=self._room)
         return response
 
     # The farm ---------------------------------------------------------------------------------------------------------
@@ -165,9 +179,9 @@ class Console:
                     event = f"data: {json.dumps(self._templates.get_template('farm.html').render(page=page))}\n\n"
                 else:
                     event = f"event: trouble\ndata: {json.dumps(str(page))}\n\n"
-                if event != last:
-                    await response.write(event.encode())
-                    last = event
+                # A comment tells whether the browser still listens.
+                await response.write((event if event != last else ":\n\n").encode())
+                last = event
         except ConnectionError:
             return response
         finally:
@@ -180,6 +194,8 @@ class Console:
                 self._page = await self._look()
             except CommandError as error:
                 self._page = error
+            except Exception as error:  # noqa: BLE001 -- an open page must not show an old state without a word
+                self._page = CommandError(f"a defect of this program: {type(error).__name__}: {error}")
             async with self._looked:
                 self._looked.notify_all()
             await asyncio.sleep(LOOK_SECONDS)
@@ -212,7 +228,7 @@ class Console:
 
     async def _post_change(self, request: web.Request) -> web.Response:
         form = {name: str(value) for name, value in (await request.post()).items()}
-        if not compare_digest(form.get("csrf", "").encode(), self._csrf.encode()):
+        if not compare_digest(_bytes(form.get("csrf", "")), _bytes(self._csrf)):
             return self._message("Not changed", "The question was not asked by this page.", back="Back", status=403)
         try:
             await self._change(form)
@@ -221,7 +237,7 @@ class Console:
         except CommandError as error:
             title = "The outcome is unknown" if error.outcome == "unknown" else "Not changed"
             return self._message(title, str(error), back="Back", status=502)
-        return web.Response(status=303, headers={"Location": "/"})
+        return web.Response(status=303, headers={"Location": "./"})
 
     async def _change(self, form: Mapping[str, str]) -> None:
         status = await self._ask("GET", "/v1/status")
@@ -250,6 +266,11 @@ class Console:
         return self._html("message.html", title=title, text=text, back=back, status=status)
 
 
+def _bytes(text: str) -> bytes:
+    """Return a text as bytes, to be compared. A request may hold characters that UTF-8 does not have."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 async def _with_headers(_: web.Request, response: web.StreamResponse) -> None:
     for name in ("Server", "Date"):
         response.headers.pop(name, None)
@@ -262,4 +283,4 @@ def _short_words(text: str) -> str:
 
 
 def _confirm_link(action: Action) -> str:
-    return "/confirm?" + urlencode({"action": action.name, "subject": action.subject})
+    return "confirm?" + urlencode({"action": action.name, "subject": action.subject})

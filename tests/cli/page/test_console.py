@@ -26,7 +26,7 @@ class Browser:
     def __init__(self, session: aiohttp.ClientSession, link: str) -> None:
         self.session = session
         self.link = link
-        self.base = link.partition("/open")[0]
+        self.base = self.top = link.partition("/open")[0]
 
     async def get(self, path: str, **headers: str) -> tuple[int, str]:
         async with self.session.get(self.base + path, headers=headers, allow_redirects=False) as response:
@@ -35,8 +35,9 @@ class Browser:
             return response.status, await response.text()
 
     async def open(self) -> None:
-        code, _ = await self.get(self.link.removeprefix(self.base))
-        assert code == 303
+        async with self.session.get(self.link, allow_redirects=False) as response:
+            assert response.status == 303
+            self.base += response.headers["Location"].rstrip("/")
 
     async def change(self, action: str, subject: str, **fields: str) -> tuple[int, str]:
         """Answer the question before a change by yes."""
@@ -74,16 +75,55 @@ async def test_only_the_browser_with_the_link_sees_the_page(tmp_path: Path) -> N
             code, text = await browser.get(path)
             assert (code, "server" in text) == (403, False)
         await browser.open()
-        code, _ = await browser.get(browser.link.removeprefix(browser.base))
-        assert code == 403, "the link is good once"
+        async with browser.session.get(browser.link) as again:
+            assert again.status == 403, "the link is good once"
+        async with aiohttp.ClientSession() as stranger:
+            for cookie in ("", "session=guessed", "session=\udcff"):
+                async with stranger.get(f"{browser.base}/", headers={"Cookie": cookie}) as answer:
+                    assert answer.status == 403
         code, text = await browser.get("/")
         assert (code, "server 1, in term 1" in text) == (200, True)
         for headers in ({"Host": "rebound.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}):
             code, text = await browser.get("/", **headers)
             assert (code, text) == (404, "")
-        for path in ("/static/../console.py", "/static/farm.html", "/nothing", "/change"):
+        for path in ("/static/farm.html", "/nothing", "/change"):
             code, _ = await browser.get(path)
             assert code in {404, 405}
+        assert await browser.post({}, **{"Content-Type": "application/x-www-form-urlencoded; charset=foo"})
+
+
+async def test_two_consoles_do_not_lock_each_other_out(tmp_path: Path) -> None:
+    async with running(tmp_path, 1) as farm, console(farm.node(1)) as one, console(farm.node(1)) as other:
+        other.session = one.session
+        await one.open()
+        await other.open()
+        for browser in (one, other):
+            assert (await browser.get("/"))[0] == 200
+
+
+async def test_a_defect_is_shown_and_ends_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gf_i2p.cli.page.console.LOOK_SECONDS", 0.01)
+
+    async def strange(*_: object, **__: object) -> object:
+        return {}
+
+    served = Console(strange, "a node of another version", None)
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with served.serving() as link, aiohttp.ClientSession(cookie_jar=jar) as session:
+        browser = Browser(session, link)
+        await browser.open()
+        code, text = await browser.get("/")
+        assert (code, "A defect" in text) == (500, True)
+        async with session.get(f"{browser.base}/live") as live:
+            async with asyncio.timeout(PATIENCE):
+                assert await live.content.readline() == b"event: trouble\n"
+                assert b"a defect of this program: KeyError" in await live.content.readline()
+                assert [await live.content.readline() for _ in range(3)] == [b"\n", b":\n", b"\n"]
+        await until("no page is open", PATIENCE, lambda: _is(served._watchers == 0))
+
+
+async def _is(truth: bool) -> bool:
+    return truth
 
 
 async def test_a_change_is_asked_for_and_made_in_the_operators_name(tmp_path: Path) -> None:
@@ -102,7 +142,12 @@ async def test_a_change_is_asked_for_and_made_in_the_operators_name(tmp_path: Pa
         for fields in ({}, {"csrf": "guessed"}):
             code, text = await browser.post({"action": "undrain", "subject": "1", **fields})
             assert (code, "not asked by this page" in text) == (403, True)
-        for query in ("action=burn&subject=1", "action=drain&subject=x", "action=exclude&subject=1", "action=drain"):
+        for query in (
+            "action=burn&subject=1",
+            "action=drain&subject=%D9%A1",
+            "action=exclude&subject=1",
+            "action=drain",
+        ):
             code, _ = await browser.get(f"/confirm?{query}")
             assert code == 400
 

@@ -3,7 +3,7 @@
 const content = document.getElementById("content");
 const link = document.getElementById("link");
 const place = link.textContent;
-const source = new EventSource("/live");
+const source = new EventSource("live");
 source.onmessage = (event) => {
   const open = [...content.querySelectorAll("details")].map((each) => each.open);
   const focused = document.activeElement && document.activeElement.getAttribute("href");
