@@ -15,13 +15,13 @@ request. So a change must have a body of the type JSON, which no form can send, 
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, cast
 
 from aiohttp import web
 
 from gf_i2p.admin.api import ASKER, Api, error_answer, errors_as_json
+from gf_i2p.admin.quiet_answers import SILENT, without_banner
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.raft.token_bucket import TokenBucket
 from gf_i2p.transport.served import AuthenticatedConnection
@@ -38,8 +38,6 @@ _BODY_BYTES: Final = 64 << 10
 """Most bytes of a body. An administrator's entry has less, and large posts have limits at the farm's protocol."""
 _SHORT_BYTES: Final = 64 << 10
 """Bytes that even a slow line takes within two seconds."""
-_SILENT: Final = logging.getLogger(f"{__name__}.unread")
-_SILENT.disabled = True
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -52,10 +50,9 @@ class RemoteInterface:
             client_max_size=_BODY_BYTES,
             middlewares=[errors_as_json, self._with_asker, _not_for_other_sites, _viewers_change_nothing],
         )
-        app.on_response_prepare.append(_private)
+        app.on_response_prepare.extend([without_banner, _private])
         app.add_routes(api.remote_routes)
-        # aiohttp logs each request that it cannot read, with a traceback: any user could fill the log.
-        self._runner = web.AppRunner(app, access_log=None, logger=_SILENT, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(app, access_log=None, logger=SILENT, shutdown_timeout=1.0)
         self._askers: dict[object, User] = {}
         """By the protocol of a connection, the user at its other end."""
         self._allowances: dict[str, TokenBucket] = {}
@@ -189,8 +186,6 @@ async def _not_for_other_sites(request: web.Request, handler: _Handler) -> web.S
 
 
 async def _private(_: web.Request, response: web.StreamResponse) -> None:
-    """Take out the headers that name the program and the clock, and keep the answer out of caches."""
-    for name in ("Server", "Date"):
-        response.headers.pop(name, None)
+    """Keep the answer out of caches."""
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"

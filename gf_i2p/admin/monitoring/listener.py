@@ -10,7 +10,6 @@ The answers of /healthz and /readyz are JSON: {"state": WORST STATE, "nodes": [{
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from ipaddress import ip_address
 from typing import Any, Final
@@ -21,12 +20,11 @@ from aiohttp import web
 from gf_i2p.admin.monitoring.health import HealthState, health
 from gf_i2p.admin.monitoring.loop_lag import measure_lag
 from gf_i2p.admin.monitoring.metrics import CONTENT_TYPE, Metrics, NodeFigures
+from gf_i2p.admin.quiet_answers import SILENT, without_banner
 from gf_i2p.storage.durations import Durations
 
 logger = structlog.get_logger()
 
-_SILENT: Final = logging.getLogger(f"{__name__}.unread")
-_SILENT.disabled = True
 _ORDER: Final = tuple(HealthState)
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -53,7 +51,7 @@ class Monitoring:
         self._lag = Durations()
         self._metrics = Metrics(nodes, self._lag)
         app = web.Application(middlewares=[_known_hosts, _defects_in_our_log])
-        app.on_response_prepare.append(_without_banner)
+        app.on_response_prepare.append(without_banner)
         app.add_routes(
             [
                 web.get("/healthz", self._get_health),
@@ -61,8 +59,7 @@ class Monitoring:
                 web.get("/metrics", self._get_metrics),
             ]
         )
-        # aiohttp logs each request that it cannot read, with a traceback: anybody could fill the log.
-        self._runner = web.AppRunner(app, access_log=None, logger=_SILENT, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(app, access_log=None, logger=SILENT, shutdown_timeout=1.0)
         self._measuring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -134,9 +131,3 @@ async def _defects_in_our_log(request: web.Request, handler: _Handler) -> web.St
     except Exception:
         logger.exception("a defect: a monitoring page failed", path=request.path)
         return web.Response(status=500)
-
-
-async def _without_banner(_: web.Request, response: web.StreamResponse) -> None:
-    """Take out the headers that name the program and the clock."""
-    for name in ("Server", "Date"):
-        response.headers.pop(name, None)

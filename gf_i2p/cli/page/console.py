@@ -17,8 +17,6 @@ farm nothing, and the page works with a farm that is far away.
 
 import asyncio
 import json
-import logging
-import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -30,9 +28,11 @@ from urllib.parse import urlencode
 import jinja2
 from aiohttp import web
 
+from gf_i2p.admin.quiet_answers import SILENT, without_banner
 from gf_i2p.cli.page.actions import Action, UnknownActionError, entry_of, kind_of
-from gf_i2p.cli.page.overview import Answers, Overview, overview, short
+from gf_i2p.cli.page.overview import Answers, Overview, overview
 from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.cli.shared.fitting import with_short_addresses
 from gf_i2p.farm.admin_entries import MAX_REASON
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.clock import now_ms
@@ -45,7 +45,6 @@ LOOK_SECONDS: Final = 1.0
 _COOKIE: Final = "session"
 _CHANGE_SECONDS: Final = 40.0
 _HERE: Final = Path(__file__).parent
-_ADDRESS: Final = re.compile(r"[a-z2-7]{52,60}\.b32\.i2p")
 _STATIC: Final = {"style.css": "text/css", "live.js": "text/javascript"}
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -54,9 +53,6 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_SILENT: Final = logging.getLogger(f"{__name__}.unread")
-_SILENT.disabled = True
-"""aiohttp logs each request that it cannot read: any program of this machine could fill the operator's terminal."""
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -90,9 +86,9 @@ class Console:
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
         )
-        self._templates.filters |= {"short": short, "short_words": _short_words, "confirm_link": _confirm_link}
+        self._templates.filters |= {"short": with_short_addresses, "confirm_link": _confirm_link}
         self._app = web.Application(client_max_size=16 << 10, middlewares=[self._guard])
-        self._app.on_response_prepare.append(_with_headers)
+        self._app.on_response_prepare.extend([without_banner, _with_headers])
         self._app.add_routes(
             [
                 web.get("/open", self._get_open),
@@ -107,7 +103,7 @@ class Console:
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[str]:
         """Listen on loopback while the context is open; yield the link for the browser. Raises `OSError`."""
-        runner = web.AppRunner(self._app, access_log=None, logger=_SILENT, shutdown_timeout=0.5)
+        runner = web.AppRunner(self._app, access_log=None, logger=SILENT, shutdown_timeout=0.5)
         await runner.setup()
         try:
             site = web.TCPSite(runner, "127.0.0.1", port)
@@ -145,8 +141,8 @@ class Console:
         return self._session is not None and compare_digest(_bytes(cookie), _bytes(self._session))
 
     async def _get_open(self, request: web.Request) -> web.Response:
-        key, self_key = request.query.get("key", ""), self._key
-        if self_key is None or not compare_digest(_bytes(key), _bytes(self_key)):
+        given, key = request.query.get("key", ""), self._key
+        if key is None or not compare_digest(_bytes(given), _bytes(key)):
             text = "The link is good once. Stop the command, and start it again for another link."
             return self._message("The link is used", text, status=403)
         self._key, self._session = None, secrets.token_urlsafe(24)
@@ -217,8 +213,8 @@ class Console:
             return self._message("No such change", str(error), back="Back", status=400)
         return self._html(
             "confirm.html",
-            question=kind.question.format(subject=short(subject)),
-            outcome=kind.outcome.format(subject=short(subject)),
+            question=kind.question.format(subject=with_short_addresses(subject)),
+            outcome=kind.outcome.format(subject=with_short_addresses(subject)),
             action=name,
             subject=subject,
             takes_reason=kind.entry is not None,
@@ -229,7 +225,8 @@ class Console:
     async def _post_change(self, request: web.Request) -> web.Response:
         form = {name: str(value) for name, value in (await request.post()).items()}
         if not compare_digest(_bytes(form.get("csrf", "")), _bytes(self._csrf)):
-            return self._message("Not changed", "The question was not asked by this page.", back="Back", status=403)
+            text = "The question was not asked by this page. Go back, and choose the change again."
+            return self._message("Not changed", text, back="Back", status=403)
         try:
             await self._change(form)
         except UnknownActionError as error:
@@ -272,14 +269,7 @@ def _bytes(text: str) -> bytes:
 
 
 async def _with_headers(_: web.Request, response: web.StreamResponse) -> None:
-    for name in ("Server", "Date"):
-        response.headers.pop(name, None)
     response.headers.update(_HEADERS)
-
-
-def _short_words(text: str) -> str:
-    """Shorten the addresses in a sentence."""
-    return _ADDRESS.sub(lambda found: short(found[0]), text)
 
 
 def _confirm_link(action: Action) -> str:

@@ -14,8 +14,6 @@ from gf_i2p.cli.shared.answer_text import publishing_lines
 
 EVENTS: Final = 30
 """Most events on the page."""
-_SHOWN: Final = 8
-"""Characters of an address that are shown; the rest stands in the title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +144,6 @@ def _leaf(leaf: Mapping[str, Any], may_change: bool) -> LeafRow:
     owners = ", ".join(map(str, leaf["owners"]))
     actions = tuple(leaf_actions(leaf["address"], is_excluded=excluded is not None)) if may_change else ()
     return LeafRow(leaf["address"], state, leaf["listed"], owners, actions)
-
-
-def short(address: str) -> str:
-    """Shorten an address inside I2P: "qjwctoz2….b32.i2p"."""
-    name, dot, rest = address.partition(".b32.i2p")
-    if not dot or len(name) <= _SHOWN:
-        return address
-    scheme, slashes, host = name.rpartition("//")
-    return f"{scheme}{slashes}{host[:_SHOWN]}….b32.i2p{rest}"
 
 
 def _with_reason(change: Mapping[str, Any]) -> str:

@@ -9,6 +9,11 @@ _COLUMN: Final = re.compile(r"\s*\S+(?: \S+)*\s{2,}")
 """The first column of a line, with the space behind it."""
 
 
+def with_short_addresses(text: str) -> str:
+    """Shorten the addresses inside I2P in a text: "qjwctoz2….b32.i2p"."""
+    return _ADDRESS.sub(r"\1….b32.i2p", text)
+
+
 def fit(text: str, width: int) -> str:
     """Fit lines into a terminal of `width` columns: shorten I2P addresses, then break lines at spaces.
 
@@ -17,7 +22,7 @@ def fit(text: str, width: int) -> str:
     """
     lines = text.split("\n")
     if max(map(len, lines)) > width:
-        lines = _ADDRESS.sub(r"\1….b32.i2p", text).split("\n")
+        lines = with_short_addresses(text).split("\n")
     return "\n".join(_broken(line, width) for line in lines)
 
 
