@@ -61,6 +61,11 @@ class Administered(LocalFarm):
 async def administered(directory: Path) -> AsyncIterator[Administered]:
     with Administered(directory) as farm:
         farm.start_all()
+
+        async def all_answer() -> bool:
+            return None not in [await farm.status(server) for server in farm.ids]
+
+        await until("all servers answer", PATIENCE, all_answer)  # a majority may elect a leader before the last listens
         await farm.followed_leader()
         yield farm
 
