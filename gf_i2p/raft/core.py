@@ -228,6 +228,14 @@ class Core:
         return min(self._timeout.at, self._inquiry.next_at)
 
     @property
+    def stands_at(self) -> float:
+        """End of the election time-out, in seconds by the core's clock; infinity on the leader.
+
+        This server then stands for election, if a majority hears no leader.
+        """
+        return float("inf") if self.is_leader else self._timeout.at
+
+    @property
     def timing(self) -> Timing:
         """The time-outs. A new value takes effect when the next time-out is drawn; `redraw` changes the running one."""
         return self._state.timing
@@ -524,7 +532,7 @@ class Core:
         """If this server leads: become a follower, and leave the next two election time-outs to the other servers."""
         if isinstance(self._role, Leader):
             self._follow(NOBODY)
-            self._timeout.at += 2 * self._state.timing.election_max
+            self._timeout.give_way()
 
     # Requests of other servers ---------------------------------------------------------------------------------------
 

@@ -14,6 +14,9 @@ LAST_RESORT: Final = 5
 """Time-outs in a row without a leader after which even a server that waits to be asked becomes a candidate
 (`Core._may_campaign`): all servers that could win may be waiting."""
 
+_WAY: Final = 2
+"""Maximum election time-outs for which a server that steps down waits longer than the other servers."""
+
 
 class ElectionTimeout:
     """Decides when this server becomes due for an election. Times in seconds, by the core's clock."""
@@ -31,6 +34,8 @@ class ElectionTimeout:
         self._is_refused = False  # whether the leader's machine has refused a connection since then
         self._refuser_is_other = False
         """Whether this leader was heard after a refusal: so a port forwarder refuses, and not the leader's machine."""
+        self._gives_way = False
+        """Whether the running time-out leaves the next election to the other servers."""
         self._state = state
         self._uniform = uniform
 
@@ -43,17 +48,25 @@ class ElectionTimeout:
         """Begin a new time-out."""
         timing = self._state.timing
         self.at = now + self._uniform(timing.election_min, timing.election_max) * self._factor
+        self._gives_way = False
+
+    def give_way(self) -> None:
+        """Leave the next election to the other servers: wait for two more election time-outs."""
+        self.at += _WAY * self._state.timing.election_max
+        self._gives_way = True
 
     def redraw(self, now: float, *, unheard: bool) -> None:
         """Draw the running time-out again if the present `Timing` could not have produced it.
 
         A time-out that ends later than the maximum is drawn again. While no leader was ever heard (`unheard`), a
-        time-out that ends before the minimum is drawn again, too.
+        time-out that ends before the minimum is drawn again, too. A server that gives way goes on to do so.
         """
-        timing = self._state.timing
+        timing, gives_way = self._state.timing, self._gives_way
         too_early = unheard and self.at < now + timing.election_min
-        if too_early or self.at > now + timing.election_max * self._factor:
+        if too_early or self.at > now + timing.election_max * (self._factor + _WAY * gives_way):
             self.draw(now)
+            if gives_way:
+                self.give_way()
 
     def forgive(self, now: float) -> None:
         """End the longer time-outs after refusals, because a voter with an older log has asked for votes.

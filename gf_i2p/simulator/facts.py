@@ -135,14 +135,22 @@ class ServerFacts:
     """The leader of the present term, by this server's knowledge."""
     started_at: float | None = None
     """Time of the server's own clock at the start of the present process."""
+    timing: Timing = LAN
+    """The present time-outs."""
     deadline: float = float("inf")
     """Time of the server's own clock at which the core wants its next tick."""
+    stands_at: float = float("inf")
+    """Time of the server's own clock at which the core's election time-out ends; infinity on a leader."""
     stored: int = 0
     """Index up to which the core knows its entries as durable."""
     in_memory: int = 1
     """Index of the first entry that the core has in memory."""
     heard: Mapping[int, float] = field(default_factory=dict)
     """By voter, the time of the server's own clock when this leader has heard the voter, as the core tells it."""
+    contacts: Mapping[int, str] = field(default_factory=dict)
+    """By id, the endpoints of the servers that the core wants to be connected to."""
+    contacts_mark: object = None
+    """The core's mark of these contacts."""
     commit: int = 0
     hearing: "Hearing | None" = None
     """The leader that the server hears; None: no leader, or no message has come since the start."""
@@ -203,7 +211,11 @@ class Facts:
     now: Callable[[], float] = lambda: 0.0
     """Seconds since the beginning of the run."""
     timing: Timing = LAN
-    """The time-outs of all servers."""
+    """The time-outs of each server at its start. No server ever has shorter ones."""
+    slowest: Timing = LAN
+    """The longest time-outs that a server ever has."""
+    forged: bool = False
+    """Whether a server takes a forged message in this step (`cluster/forgeries.py`)."""
     flow: Flow = field(default_factory=Flow)
     """The limits of replication of all servers."""
     cache_bytes: int = CACHE_BYTES

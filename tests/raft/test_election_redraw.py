@@ -2,6 +2,7 @@
 
 import pytest
 
+from gf_i2p.raft import inputs
 from gf_i2p.raft.settings import I2P, LAN
 from tests.raft.lab import Lab
 
@@ -68,3 +69,20 @@ def test_a_longer_wait_after_refusals_stays() -> None:
     timeout.at += 0.001
     lab.core(1).redraw(lab.now)
     assert lab.wait(1) == pytest.approx(8 * LAN.election_min)
+
+
+def test_a_server_that_has_stepped_down_gives_way_with_its_new_time_outs_too() -> None:
+    lab = Lab(3, timing=I2P)
+    lab.elect(1)
+    lab.settle()
+    lab.step(1, inputs.StepDown())
+    lab.core(1).redraw(lab.now)
+    assert lab.wait(1) == pytest.approx(I2P.election_min + 2 * I2P.election_max), "a wait that fits stays"
+    lab.core(1).timing = LAN
+    lab.core(1).redraw(lab.now)
+    assert lab.wait(1) == pytest.approx(LAN.election_min + 2 * LAN.election_max)
+    lab.elect(2)
+    lab.now += LAN.election_min
+    lab.core(1).timing = I2P
+    lab.core(1).redraw(lab.now)
+    assert lab.wait(1) <= LAN.election_max, "a leader's message ends that"

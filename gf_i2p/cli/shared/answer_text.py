@@ -52,7 +52,10 @@ def show_status(answer: dict[str, Any]) -> str:
         lines.append(f"This server cannot follow: {answer['cannot_follow']}. See docs/design/jraft.md, Limits.")
     if lines:
         lines.append("")
-    leader = "none" if answer["leader"] is None else f"{answer['leader']} ({answer['leader_endpoint']})"
+    leader = f"{answer['leader']} ({answer['leader_endpoint']})"
+    if answer["leader"] is None:
+        wait = answer.get("stands_in")
+        leader = "none" if wait is None else f"none; stands for election in {wait:.0f} s, if a majority hears none"
     uptime = timedelta(seconds=int(answer["uptime"]))
     lines += [
         f"farm     {answer['cluster']}, server {answer['id']}, {answer['role']} in term {answer['term']}, up {uptime}",

@@ -164,6 +164,11 @@ class Driver:
         await asyncio.to_thread(self._writer.stop)
 
     @property
+    def stands_in(self) -> float | None:
+        """Seconds until this server stands for election, if a majority then hears no leader; None while it leads."""
+        return None if self.core.is_leader else max(self.core.stands_at - self._loop.time(), 0.0)
+
+    @property
     def halted(self) -> bool:
         """Whether the driver takes and answers nothing any more."""
         return self._end_reason is not None

@@ -25,7 +25,8 @@ def status(node: Node, started: float) -> dict[str, Any]:
     leader, and the number of refused requests, by kind. `connections` counts the listener's connections, for all farms
     that share the listener. `cannot_follow` says why this node cannot take the leader's entries, null when it can.
     `disk` has the bytes of log and history, the budget (0: none), and what to do when the budget is used up, null while
-    there is room.
+    there is room. `stands_in` tells when this server stands for election, if a majority then hears no leader. The
+    leader has null there.
 
     `healthy` means: there is a leader that this node can follow, this node is connected to a majority, and this server
     has not been removed.
@@ -64,6 +65,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "leader": leader,
         "cannot_follow": core.cannot_follow,
         "leader_endpoint": endpoints.get(core.leader),
+        "stands_in": None if (wait := node.driver.stands_in) is None else round(wait, 1),
         "quorum": {"reachable": reachable, "needed": needed, "servers": len(servers)},
         "membership": standing,
         "configuration_committed": core.configuration.log_index <= core.commit,

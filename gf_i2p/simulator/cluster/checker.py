@@ -31,11 +31,15 @@ class Checker:
         ordered: bool,
         now: Callable[[], float],
         timing: Timing,
+        slowest: Timing | None = None,
         flow: Flow | None = None,
         cache_bytes: int = CACHE_BYTES,
         invariants: Sequence[type[Invariant]] = ALL,
     ) -> None:
         """`servers`: all servers of the run; servers outside `bootstrap` begin with an empty Configuration.
+
+        `timing`: the time-outs of each server at its start. `slowest`: the longest time-outs that a server ever has;
+        None: no server's time-outs change.
 
         `ordered`: whether the answers of one connection come in the order of its requests.
 
@@ -44,9 +48,13 @@ class Checker:
         does `NothingTwice`: the answer to a heartbeat could overtake the answer to the entries before the heartbeat.
         """
         self.facts = Facts(
-            {server: ServerFacts(server, tuple(bootstrap) if server in bootstrap else ()) for server in servers},
+            {
+                server: ServerFacts(server, tuple(bootstrap) if server in bootstrap else (), timing=timing)
+                for server in servers
+            },
             now=now,
             timing=timing,
+            slowest=slowest or timing,
             flow=flow or Flow(),
             cache_bytes=cache_bytes,
         )
@@ -67,6 +75,7 @@ class Checker:
         self._steps = overridden("steps")
         self._writes = overridden("writes")
         self._takes = overridden("takes")
+        self._retimed = overridden("retimed")
         self._leads = overridden("leads")
         self._stands = overridden("stands")
         self._commits = overridden("commits")
@@ -86,6 +95,7 @@ class Checker:
         server = self.facts.servers[server_id]
         first, last = store.loaded.base[0] + 1, store.loaded.last_index
         entries = store.read(first, last, 1 << 40) if first <= last else []
+        server.timing = self.facts.timing
         _call(self._boots, server, store.loaded, entries)
         server.restart()
 
@@ -124,9 +134,10 @@ class Checker:
     def waits(self, server_id: int, core: Core, clock: float) -> None:
         """Note the time for which a core waits, at a start and after each step, at this time of its own clock."""
         server = self.facts.servers[server_id]
-        server.leader, server.deadline = core.leader, core.deadline
+        server.leader, server.deadline, server.stands_at = core.leader, core.deadline, core.stands_at
         server.stored, server.in_memory = core.log.stored, core.log.in_memory
         server.heard = core.heard
+        server.contacts, server.contacts_mark = core.contacts, core.contacts_mark
         if server.started_at is None:
             server.started_at = clock
 
@@ -135,9 +146,15 @@ class Checker:
         server = self.facts.servers[server_id]
         for ask in self._takes:
             ask(server, event, effects, clock)
-
         if isinstance(event, Unreachable) and event.refused and event.peer == server.leader:
             server.hearing = None  # the server now waits for less than the pauses that `followed` allows
+
+    def retimed(self, server_id: int, core: Core, timing: Timing, clock: float) -> None:
+        """Note that a server has got other time-outs, at this time of its own clock."""
+        server = self.facts.servers[server_id]
+        server.timing = timing
+        self.waits(server_id, core, clock)
+        _call(self._retimed, server, clock)
 
     def followed(self, server_id: int, leader: int, term: int) -> None:
         """Note that a server has taken a message of the leader of this term."""

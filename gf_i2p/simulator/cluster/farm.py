@@ -10,12 +10,14 @@ from gf_i2p.simulator.cluster.clients import DeposedReader, OperationHistory, Si
 from gf_i2p.simulator.cluster.datagrams import DatagramLink
 from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.simulator.cluster.faults import Faults
+from gf_i2p.simulator.cluster.forgeries import Forger
 from gf_i2p.simulator.cluster.links import ConnectedLink, SimulatedLink
 from gf_i2p.simulator.cluster.network import SimulatedNetwork
 from gf_i2p.simulator.cluster.operator import Operator
 from gf_i2p.simulator.cluster.plan import RunPlan
 from gf_i2p.simulator.cluster.routers import SimulatedRouter
 from gf_i2p.simulator.cluster.server import SimulatedServer
+from gf_i2p.simulator.cluster.time_outs import AdaptiveTimeouts
 from gf_i2p.simulator.cluster.trace import Trace
 from gf_i2p.simulator.events import Events, MachineClock
 from gf_i2p.simulator.facts import Voters, voters_of
@@ -43,6 +45,7 @@ class SimulatedFarm:
             ordered=not plan.strict,
             now=lambda: self.events.now,
             timing=plan.timing,
+            slowest=plan.slowest,
             flow=plan.flow,
             cache_bytes=plan.cache_bytes,
         )
@@ -79,7 +82,7 @@ class SimulatedFarm:
             self.servers[server_id] = SimulatedServer(self, server_id, Store(server_id), clock)
 
     def begin(self) -> None:
-        """Boot the first servers, and start routers, clients, the operator and the faults."""
+        """Boot the first servers, and start everything else: routers, clients, the operator, faults and forgeries."""
         for server_id in self.plan.first_ids:
             self.servers[server_id].boot()
         self.routers = {server.id: SimulatedRouter(self, server) for server in self.servers.values()}
@@ -87,6 +90,8 @@ class SimulatedFarm:
             SimulatedClient(self, self.history)
         self._watcher = DeposedReader(self, self.history)
         Operator(self)
+        self._time_outs = AdaptiveTimeouts(self)
+        Forger(self)
         self._faults = Faults(self)
 
     def close(self) -> None:
@@ -142,6 +147,7 @@ class SimulatedFarm:
         self.calm = True
         assert self._faults is not None
         self._faults.stop()
+        self._time_outs.calm()
         self.net.calm()
         for server in self.servers.values():
             if server.up:

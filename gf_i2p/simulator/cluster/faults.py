@@ -30,6 +30,8 @@ OTHER_COUNTS: Final = (
     *ORDERS,
     "snapshots kept",
     "snapshots installed",
+    "time-outs changed",
+    "messages forged",
 )
 
 _MOMENT: Final = 1e-5

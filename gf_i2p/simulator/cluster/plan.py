@@ -13,6 +13,8 @@ from gf_i2p.wire.log_values import ClusterServer, Configuration
 MOST_NODES: Final = 9
 USUAL_NODES: Final = (1, 2, 3, 3, 3, 4, 5, 5, 7)
 """Numbers of servers from which a seed chooses: sizes of small farms, odd and even."""
+SLOWER: Final = (1.0, 1.0, 1.4, 2.0)
+"""Factors on the time-outs from which a change of a server's time-outs chooses."""
 MOST_SPARES: Final = 3
 """Most spare servers, which the operator may add to the farm."""
 
@@ -92,6 +94,10 @@ class RunPlan:
     """Number of new entries after which a server keeps a snapshot."""
     kept_entries: int
     """Most entries that stay in the log although a snapshot covers these entries."""
+    retime: float
+    """Mean time between two changes of some server's time-outs; 0: no changes."""
+    forge: float
+    """Mean time between two forged messages; 0: none."""
     whole_commit: bool
     """Whether each request tells the leader's whole commit index, as JRaft's requests do. This program's leaders
     tell the part that the request proves."""
@@ -107,6 +113,11 @@ class RunPlan:
         return range(1, self.nodes + 1)
 
     @property
+    def slowest(self) -> Timing:
+        """The longest time-outs that a server ever has."""
+        return slower(self.timing, max(SLOWER)) if self.retime else self.timing
+
+    @property
     def bootstrap(self) -> Configuration:
         """The farm's first Configuration."""
         return Configuration(0, 0, tuple(map(cluster_server, self.first_ids)))
@@ -115,6 +126,11 @@ class RunPlan:
 def cluster_server(server_id: int) -> ClusterServer:
     """Return the part of a Configuration that names this server."""
     return ClusterServer(server_id, f"tcp://server-{server_id}.i2p:1")
+
+
+def slower(timing: Timing, factor: float) -> Timing:
+    """Return time-outs that are longer by this factor."""
+    return Timing(timing.heartbeat * factor, timing.election_min * factor, timing.election_max * factor)
 
 
 def draw(seed: int, nodes: int | None = None) -> RunPlan:
@@ -135,6 +151,8 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
     apart = Random(f"records {seed}")  # noqa: S311
     unlike = apart.random() < 0.3
     silence = apart.choice((0.3, 0.6, 0.9)) if unlike else 0.0
+    adapting = Random(f"time-outs {seed}")  # noqa: S311
+    forging = Random(f"forgeries {seed}")  # noqa: S311
     skewed = rng.random() < 0.5
     return RunPlan(
         seed=seed,
@@ -165,6 +183,8 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
         snapshot_entries=rng.choice((3, 15, 50, 10_000)),
         kept_entries=rng.choice((0, 5, 30)),
         whole_commit=rng.random() < 0.3,
+        retime=unit * adapting.choice((0.3, 1.0, 3.0)) if adapting.random() < 0.4 else 0.0,
+        forge=unit * forging.choice((0.3, 1.0, 3.0)) if forging.random() < 0.4 else 0.0,
     )
 
 
@@ -178,7 +198,11 @@ def _flow(rng: Random, seed: int) -> Flow:
         )
     )
     apart = Random(f"bytes {seed}")  # noqa: S311 -- see `draw`
-    return flow if apart.random() < 0.6 else replace(flow, append_bytes=apart.choice((1, 60, 200, 1000)))
+    if apart.random() >= 0.6:
+        flow = replace(flow, append_bytes=apart.choice((1, 60, 200, 1000)))
+    if apart.random() >= 0.6:
+        flow = replace(flow, queue_bytes=apart.choice((100, 300, 1000)))
+    return flow
 
 
 def _ways(rng: Random, profile: str, servers: int, timing: Timing) -> dict[tuple[int, int], Delay]:

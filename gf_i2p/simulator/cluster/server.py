@@ -14,6 +14,7 @@ from gf_i2p.raft.core import Core
 from gf_i2p.raft.durability_gate import DurabilityGate
 from gf_i2p.raft.effects import Effects, Send, SendReply, Snapshot, Write
 from gf_i2p.raft.log import Log
+from gf_i2p.raft.settings import Timing
 from gf_i2p.simulator.cluster.caller_connections import Order, Post, Query
 from gf_i2p.simulator.cluster.disk import Disk, Loss
 from gf_i2p.simulator.cluster.disk_contents import Store
@@ -261,6 +262,14 @@ class SimulatedServer:
         if item.request.type is not MessageType.APPEND_ENTRIES_REQUEST:
             return item
         return item._replace(request=replace(item.request, commit_index=self.core.commit))
+
+    def retime(self, timing: Timing) -> None:
+        """Give the core other time-outs, as the node's driver does when the measured round trip has changed."""
+        core, clock = self.core, self.clock.monotonic
+        core.timing = timing
+        core.redraw(clock)
+        self._farm.checker.retimed(self.id, core, timing, clock)
+        self._arm()
 
     def failed(self, peer: int, tag: int) -> None:
         """Note that the request `tag` to this peer gets no answer."""

@@ -146,6 +146,8 @@ def test_status_without_leader_and_quorum_says_so_first() -> None:
     assert lines[0].startswith("No leader is known")
     assert lines[1].startswith("Only 1 of 3 servers can be reached from here, and a majority is 2")
     assert "leader   none" in lines
+    waits = show_status(status(leader=None, leader_endpoint=None, stands_in=12.3))
+    assert "leader   none; stands for election in 12 s, if a majority hears none" in waits.splitlines()
 
 
 SENT: dict[str, Any] = {

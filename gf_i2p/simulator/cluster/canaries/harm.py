@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from gf_i2p.farm.choice.candidates import Setting
 from gf_i2p.farm.state import FarmState
+from gf_i2p.raft import follower
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations, agreed
 from gf_i2p.raft.core import Core
@@ -49,6 +50,10 @@ def _votes_twice(core: Core, token: Token, request: Request) -> None:
     if request.term == core.term and core.role == "follower":
         core._state.vote = NOBODY
     _request_vote(core, token, request)
+
+
+def _checks_no_term(before: int, entries: Sequence[Entry], term: int) -> None:
+    pass
 
 
 def _takes_any_vote(state: State, term: int, vote: int) -> None:
@@ -449,4 +454,5 @@ def harm_canaries() -> Iterator[Canary]:
     yield core(
         "keeps-setting", "keeps the setting of servers that left", (FarmState, "_count_settings", _keeps_setting)
     )
+    yield core("any-terms", "takes entries of any term", (follower, "check_terms", _checks_no_term))
     yield core("by-halves", "stores a write without a transaction", (Tables, "_store_all", _writes_by_halves))

@@ -1,4 +1,4 @@
-"""The canaries that are wrong about their own log: they keep too much in memory, or forget what is on the disk.
+"""The canaries that are wrong about themselves: they keep too much in memory, forget their disk, or hide contacts.
 
 The invariants of `memory` notice these mistakes. To add a canary: write the function with the mistake, and add a line
 to `memory_canaries`.
@@ -31,8 +31,17 @@ def _counts_itself(core: Core) -> dict[int, float]:
 _heard = Core.heard.fget  # type: ignore[attr-defined]
 
 
+def _marks_the_log_only(core: Core) -> object:
+    return core._state.configurations.changes
+
+
 def memory_canaries() -> Iterator[Canary]:
     """Yield the canaries of this module."""
+    yield core(
+        "hides-newcomers",
+        "changes its contacts unseen when a server joins or leaves",
+        (Core, "contacts_mark", property(_marks_the_log_only)),
+    )
     yield core("hoards", "keeps all entries in memory", (Log, "_evict", _keeps_all))
     yield core("forgets-durable", "forgets what is durable as entries drop", (Log, "drop", _forgets_the_rest))
     yield core("hears-itself", "counts itself among the voters heard", (Core, "heard", property(_counts_itself)))

@@ -13,6 +13,8 @@ from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.canary import core_canary as core
 from gf_i2p.wire.messages import NOBODY
 
+_advance_commit = Leader._advance_commit
+
 
 def _stays(core: Core) -> None:
     pass
@@ -29,6 +31,13 @@ def _believes_in_no_leader_but_another(core: Core) -> bool:
 
 def _refuses_reads(leader: Leader, token: Token, now: float) -> None:
     leader._state.effects.reads_refused.append(token)
+
+
+def _forgets_a_client(leader: Leader, now: float) -> None:
+    waiting = len(leader._waiting)
+    _advance_commit(leader, now)
+    if len(leader._waiting) < waiting:
+        leader._state.effects.replies.pop()
 
 
 def _waits_for_the_heartbeat(leader: Leader, peer: int, now: float) -> None:
@@ -52,4 +61,5 @@ def office_canaries() -> Iterator[Canary]:
         (Core, "_leader_is_live", _believes_in_no_leader_but_another),
     )
     yield core("refuses-reads", "refuses each read", (Leader, "read", _refuses_reads))
+    yield core("forgets-clients", "forgets a client at each commit", (Leader, "_advance_commit", _forgets_a_client))
     yield core("greets-nobody", "says nothing on a new connection", (Leader, "reachable", _waits_for_the_heartbeat))

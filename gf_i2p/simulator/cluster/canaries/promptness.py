@@ -21,6 +21,7 @@ from gf_i2p.wire.messages import MessageType, Request, Response
 
 # The original methods, for canaries that add a mistake before or after.
 _change_answered = MembershipChange.answered
+_advance_commit = Leader._advance_commit
 _doubt = ElectionTimeout.doubt
 _obstacle: Any = MembershipChange.obstacle
 _promise = State.promise
@@ -52,6 +53,19 @@ def _has_a_change_under_way(change: MembershipChange) -> str | None:
     if change._state.configurations.current_index == change._state.commit:
         return "the change before this one is not committed yet"
     return cast("str | None", _obstacle.fget(change))
+
+
+def _never_yields(_: ElectionTimeout) -> int:
+    return 1
+
+
+def _commits_at_heartbeats(leader: Leader, now: float) -> None:
+    if now >= max((progress.sent_at for progress in leader.progress.values()), default=0.0) + 1e-3:
+        _advance_commit(leader, now)
+
+
+def _keeps_its_wait(core: Core, now: float) -> None:
+    pass
 
 
 def _stays_patient(timeout: ElectionTimeout, now: float, heard_at: float, *, refused: bool) -> float:
@@ -122,4 +136,8 @@ def promptness_canaries() -> Iterator[Canary]:
         "refuses a change after a change",
         (MembershipChange, "obstacle", property(_has_a_change_under_way)),
     )
+    yield core(
+        "never-yields", "stands again soon after refusals", (ElectionTimeout, "_factor", property(_never_yields))
+    )
+    yield core("keeps-its-wait", "ignores new time-outs until the next wait", (Core, "redraw", _keeps_its_wait))
     yield core("lost-offset", "counts a lost pack as sent", (MembershipChange, "_request_lost", _forgets_the_offset))

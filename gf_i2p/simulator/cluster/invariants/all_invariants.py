@@ -20,6 +20,7 @@ from gf_i2p.simulator.cluster.invariants.harm import (
     CommittedOnMajority,
     DiskKeeps,
     ElectionSafety,
+    ForgeriesRefused,
     FreshReads,
     LeaderAppendOnly,
     LeaderCompleteness,
@@ -36,9 +37,10 @@ from gf_i2p.simulator.cluster.invariants.harm import (
 )
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn
-from gf_i2p.simulator.cluster.invariants.memory import DurableKnown, MemoryFreed, VotersHeard
+from gf_i2p.simulator.cluster.invariants.memory import ContactsMarked, DurableKnown, MemoryFreed, VotersHeard
 from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, RequestsAreTheLog
 from gf_i2p.simulator.cluster.invariants.office import (
+    EntriesTaken,
     LeaderSpeaksFirst,
     ReadsTaken,
     StepsDownWhenTold,
@@ -58,6 +60,7 @@ from gf_i2p.simulator.cluster.invariants.thrift import (
     TicksEnd,
     VotesExplained,
 )
+from gf_i2p.simulator.cluster.invariants.waits import WaitsFit
 
 
 class StepsSucceed(Invariant):
@@ -100,10 +103,12 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     FreshReads,
     SameChoice,
     NobodyAccused,
+    ForgeriesRefused,
     LiveLeaderStays,
     StepsDownWhenTold,
     VotesDeposeNobody,
     ReadsTaken,
+    EntriesTaken,
     LeaderSpeaksFirst,
     WonByMajority,
     LeaderIsHeard,
@@ -129,6 +134,8 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     MemoryFreed,
     DurableKnown,
     VotersHeard,
+    ContactsMarked,
+    WaitsFit,
     StepsSucceed,
     Linearizable,
     Liveness,

@@ -76,11 +76,11 @@ class LeaderIsHeard(Invariant):
 
     def _check(self, server: ServerFacts, leading: "_Leading", clock: float) -> None:
         # The same sum as the core's: a tick may come less than a microsecond before the end of a voter's time.
-        lately = {voter for voter, at in leading.heard.items() if clock < at + self.facts.timing.election_max}
+        lately = {voter for voter, at in leading.heard.items() if clock < at + server.timing.election_max}
         if leading.voters and not _enough({*lately, server.id}, leading.voters):
             raise self.violated(
                 f"server {server.id} goes on to lead in term {server.term}, and of {list(leading.voters)} only "
-                f"{sorted(lately)} have answered within {self.facts.timing.election_max:g} s"
+                f"{sorted(lately)} have answered within {server.timing.election_max:g} s"
             )
 
 
@@ -243,6 +243,7 @@ class PatientServers(Invariant):
             case Incoming(_, request) if (
                 request.type in {MessageType.APPEND_ENTRIES_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST}
                 and request.term == server.term
+                and request.source == server.leader
                 and not server.leads
             ):
                 waiting.heard_at, waiting.leader, waiting.term = clock, request.source, request.term
@@ -283,11 +284,11 @@ class JoinersCaughtUp(Invariant):
         if server.leads and effects.write is not None:
             old = commits[-1][1] if commits else 0
             for at, commit in commits:
-                if at >= clock - self.facts.timing.election_max:
+                if at >= clock - self.facts.slowest.election_max:
                     old = min(old, commit)
             self._check(server, effects.write, min(old, server.commit))
         commits.append((clock, server.commit))
-        while commits and commits[0][0] < clock - 2 * self.facts.timing.election_max:
+        while commits and commits[0][0] < clock - 2 * self.facts.slowest.election_max:
             commits.popleft()
 
     def _check(self, leader: ServerFacts, write: Write, owed: int) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
+from gf_i2p.raft.inputs import Input
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.facts import Facts, FarmChoice, ServerFacts, Voters, voters_of
 from gf_i2p.storage.loading import Loaded
@@ -375,8 +376,23 @@ class NobodyAccused(Invariant):
     """No server reports that another server has broken the protocol (gf_i2p/raft/effects.py, Effects.violation)."""
 
     def steps(self, server: ServerFacts, term: int, commit: int, effects: Effects) -> None:
-        if effects.violation is not None:
+        if effects.violation is not None and not self.facts.forged:
             raise self.violated(f"server {server.id} says: {effects.violation}")
+
+
+class ForgeriesRefused(Invariant):
+    """A server names the fault of a message that no honest server sends, and stores nothing that the message says.
+
+    The message also gets no answer (gf_i2p/raft/effects.py, Effects.violation).
+    """
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        if not self.facts.forged:
+            return
+        if effects.violation is None:
+            raise self.violated(f"server {server.id} does not say that a message is forged: {event}")
+        if effects.write is not None or effects.replies or effects.gated_replies:
+            raise self.violated(f"server {server.id} acts on a forged message: {event}")
 
 
 class LiveLeaderStays(Invariant):
@@ -388,7 +404,7 @@ class LiveLeaderStays(Invariant):
 
     def stands(self, server: ServerFacts) -> None:
         facts, voters = self.facts, server.voters
-        oldest = facts.now() - facts.timing.election_max / SLOWEST_CLOCK
+        oldest = facts.now() - facts.slowest.election_max / SLOWEST_CLOCK
         latest = facts.now() - facts.timing.doubt / FASTEST_CLOCK
         for leader in facts.servers.values():
             # A leader elected a moment ago may have answered before its election that it knew no leader.

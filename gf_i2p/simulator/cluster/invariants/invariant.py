@@ -44,6 +44,12 @@ class Invariant:
         `clock`: the server's own monotonic clock, in seconds.
         """
 
+    def retimed(self, server: ServerFacts, clock: float) -> None:
+        """Called when a server has got other time-outs, which `server` has already.
+
+        `clock`: the server's own monotonic clock, in seconds.
+        """
+
     def leads(self, server: ServerFacts) -> None:
         """Called when a server has become leader."""
 

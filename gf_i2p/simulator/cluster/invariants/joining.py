@@ -5,7 +5,8 @@ from typing import Final
 
 from gf_i2p.raft.effects import Effects, Send
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable
-from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant
+from gf_i2p.raft.membership_change import MAX_ROUNDS
+from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.log_values import ClusterServer, LogPack, decode_server_id
@@ -32,9 +33,14 @@ class _Joining:
     """Whether the newcomer took nothing of a pack, so that the next request is another invitation."""
     sent_at: float = 0.0
     """Time of the latest request, by the leader's clock."""
+    rounds: int = 0
+    """Number of answers that brought nothing, or came late: as many as the leader may count at most."""
 
-    def answered(self, event: Input) -> bool:
-        """Take in an answer or a loss. Return whether the leader must go on at once."""
+    def answered(self, event: Input, clock: float, patience: float) -> bool:
+        """Take in an answer or a loss. Return whether the leader must go on at once.
+
+        `patience`: seconds after which an answer to a pack may count as late.
+        """
         if not isinstance(event, Answered | Failed | Reachable) or event.peer != self.peer:
             return False
         if not isinstance(event, Reachable) and event.tag != self.tag:
@@ -43,6 +49,7 @@ class _Joining:
         if not isinstance(event, Answered) or event.response.term != self.term:
             return False
         self.anew = _took_nothing(self.request, event.response)
+        self.rounds += self.anew or clock - self.sent_at > patience
         return not self.anew
 
     def sent(self, send: Send, clock: float) -> None:
@@ -54,8 +61,8 @@ class JoinGoesOn(Invariant):
     """A leader that gets a newcomer's answer sends at once what the newcomer needs next, or ends the join.
 
     Otherwise the join would wait for the end of the leader's patience. A newcomer that took nothing of a pack may have
-    forgotten the invitation. So the leader invites that newcomer again, at a later tick. The leader does not give up a
-    newcomer that has taken the request within an election time-out.
+    forgotten the invitation. So the leader invites that newcomer again, at a later tick. The leader gives up a newcomer
+    that takes its requests only after `MAX_ROUNDS` late answers.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -69,7 +76,7 @@ class JoinGoesOn(Invariant):
             joining = None
         if not server.leads:
             return
-        owed = joining is not None and joining.answered(event)
+        owed = joining is not None and joining.answered(event, clock, self.facts.timing.election_max)
         for send in effects.sends:
             if send.request.type is MessageType.JOIN_CLUSTER_REQUEST and (joining is None or joining.peer != send.peer):
                 joining = self._joining[server.id] = _Joining(send.peer, server.term)
@@ -82,14 +89,13 @@ class JoinGoesOn(Invariant):
         if effects.notice is not None:
             self._joining.pop(server.id, None)
             if owed and joining is not None and isinstance(event, Answered):
-                in_time = clock - joining.sent_at < self.facts.timing.election_max - ROUNDING
-                if in_time and _took(joining.request, event.response):
-                    why = effects.notice
-                    raise self.violated(
-                        f"newcomer {joining.peer} took a request, and leader {server.id} gives up: {why}"
-                    )
+                self._check_end(server, joining, event.response, effects.notice)
         elif owed and joining is not None and joining.tag is None and not effects.snapshot_wanted:
             raise self.violated(f"leader {server.id} has an answer of newcomer {joining.peer}, and does not go on")
+
+    def _check_end(self, server: ServerFacts, joining: _Joining, response: Response, why: str) -> None:
+        if joining.rounds < MAX_ROUNDS and _took(joining.request, response):
+            raise self.violated(f"newcomer {joining.peer} took a request, and leader {server.id} gives up: {why}")
 
 
 def _took(request: Request | None, response: Response) -> bool:

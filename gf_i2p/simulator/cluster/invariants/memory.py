@@ -1,9 +1,9 @@
-"""Invariants about what a core knows of its own log: the durable entries, the entries in memory, and the voters heard.
+"""Invariants about what a core tells of itself: durable entries, entries in memory, voters heard, and contacts.
 
 A mistake here costs memory or time, or makes another part of the node act on a wrong figure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gf_i2p.raft.effects import Effects
 from gf_i2p.raft.inputs import Input, Stored, Tick
@@ -53,6 +53,29 @@ class DurableKnown(Invariant):
                 f"server {server.id} knew the entries up to {before} as durable, and now only those up to "
                 f"{server.stored}"
             )
+
+
+class ContactsMarked(Invariant):
+    """A core's mark of its contacts changes whenever the contacts change: the node looks at the mark only.
+
+    The contacts are the other voters. A leader also has contacts that join or leave.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._last: dict[int, tuple[object, Mapping[int, str]]] = {}
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        self._last.pop(server.id, None)
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        mark, contacts = self._last.get(server.id, (None, {}))
+        self._last[server.id] = server.contacts_mark, server.contacts
+        if mark == server.contacts_mark and contacts != server.contacts:
+            raise self.violated(f"server {server.id} changes its contacts from {contacts} to {server.contacts} unseen")
+        others = set(server.voters) - {server.id}
+        if not others <= server.contacts.keys() or (others != server.contacts.keys() and not server.leads):
+            raise self.violated(f"server {server.id} has the contacts {server.contacts}, and the voters {others}")
 
 
 class VotersHeard(Invariant):

@@ -1,9 +1,12 @@
-"""The invariants of a leader's office: a leader speaks first, takes reads, and leaves only for a reason."""
+"""The invariants of a leader's office: a leader speaks first, takes entries and reads, and leaves only for a reason."""
 
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from gf_i2p.raft.effects import Effects
-from gf_i2p.raft.inputs import Answered, Incoming, Input, Reachable, Read, StepDown
+from gf_i2p.raft.effects import Effects, Token
+from gf_i2p.raft.inputs import Answered, Incoming, Input, Proposal, Propose, Reachable, Read, StepDown
+from gf_i2p.raft.log import size_of
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
@@ -20,7 +23,7 @@ class StepsDownWhenTold(Invariant):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._led: dict[int, bool] = {}  # by server: whether the server led after its last step
-        self._told: dict[int, float] = {}  # by server: time of the order, until another server is heard
+        self._told: dict[int, float] = {}  # by server: end of its wait after the order, until another server is heard
         self._stood: set[int] = set()  # servers that have become candidates in this step
 
     def stands(self, server: ServerFacts) -> None:
@@ -38,16 +41,20 @@ class StepsDownWhenTold(Invariant):
                 if server.leads:
                     raise self.violated(f"leader {server.id} is told to step down, and leads on")
                 if led:
-                    self._told[server.id] = clock
+                    self._told[server.id] = clock + 2 * server.timing.election_max
             case Incoming() | Answered():
                 self._told.pop(server.id, None)
         told = self._told.get(server.id)
         stands = server.id in self._stood
         self._stood.discard(server.id)
-        if told is not None and stands and clock < told + 2 * self.facts.timing.election_max:
+        if told is not None and stands and clock < told:
             raise self.violated(
-                f"server {server.id} stands for election {clock - told:.3f} s after it was told to step down"
+                f"server {server.id} was told to step down, and stands for election {told - clock:.3f} s too early"
             )
+
+    def retimed(self, server: ServerFacts, clock: float) -> None:
+        if server.id in self._told:
+            self._told[server.id] = min(self._told[server.id], clock + 2 * server.timing.election_max)
 
 
 class VotesDeposeNobody(Invariant):
@@ -84,6 +91,67 @@ class ReadsTaken(Invariant):
         refused = isinstance(event, Read) and event.token in effects.reads_refused
         if refused and server.leads and server.id not in self._damaged:
             raise self.violated(f"leader {server.id} refuses a read")
+
+
+@dataclass(slots=True)
+class _Queue:
+    """A leader's clients that wait until their entries are committed."""
+
+    term: int = 0
+    waiting: deque[tuple[int, int, Token]] = field(default_factory=deque)
+    """By client: index of its last entry, bytes of its entries, and its token."""
+
+
+class EntriesTaken(Invariant):
+    """A leader takes a client's entries while its queue has room, and answers when the entries are committed (Raft 8).
+
+    The leader answers in the step that commits the entries. A leader that is no voter any more takes no entries.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._queues: dict[int, _Queue] = {}
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        self._queues[server.id] = _Queue()
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        queue = self._queues[server.id]
+        if not server.leads or queue.term != server.term:
+            queue.term = server.term if server.leads else 0
+            queue.waiting.clear()
+        if not server.leads:
+            return
+        if isinstance(event, Propose):
+            self._take(server, queue, event.proposals, effects)
+        elif isinstance(event, Incoming) and event.request.type is MessageType.CLIENT_REQUEST:
+            self._take(server, queue, [Proposal(event.token, event.request.entries)], effects)
+        if queue.waiting and queue.waiting[0][0] <= server.commit:
+            accepted = {reply.token for reply in effects.replies if reply.response.accepted}
+            while queue.waiting and queue.waiting[0][0] <= server.commit:
+                last, _, token = queue.waiting.popleft()
+                if token not in accepted:
+                    raise self.violated(f"leader {server.id} commits entry {last}, and does not answer its client")
+
+    def _take(self, server: ServerFacts, queue: _Queue, proposals: Sequence[Proposal], effects: Effects) -> None:
+        flow, write, waiting = self.facts.flow, effects.write, queue.waiting
+        refused = {reply.token for reply in effects.replies if not reply.response.accepted}
+        last = server.memory.last_index if write is None or not write.entries else write.first_index - 1
+        for proposal in proposals:
+            count, size = len(proposal.entries), sum(map(size_of, proposal.entries))
+            if not count:
+                continue  # a question for the leader
+            queued = sum(each for _, each, _ in waiting)
+            is_full = last - server.commit + count > flow.queue_entries or queued + size > flow.queue_bytes
+            has_room = server.id in server.voters and not (waiting and is_full)
+            if has_room == (proposal.token in refused):
+                raise self.violated(
+                    f"leader {server.id} {'refuses' if has_room else 'takes'} {count} entries of {size} bytes, and "
+                    f"{last - server.commit} entries of {queued} bytes wait"
+                )
+            if has_room:
+                last += count
+                waiting.append((last, size, proposal.token))
 
 
 class LeaderSpeaksFirst(Invariant):

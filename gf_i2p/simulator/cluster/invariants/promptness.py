@@ -4,10 +4,11 @@ A server that forgets such an act does no harm at once: a later heartbeat or tim
 only slower. These invariants notice the mistake itself. Times are seconds of the server's own monotonic clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gf_i2p.raft.configurations import agreed
 from gf_i2p.raft.effects import Effects, Token
 from gf_i2p.raft.election_timeout import LAST_RESORT
 from gf_i2p.raft.inputs import (
@@ -18,11 +19,12 @@ from gf_i2p.raft.inputs import (
     Reachable,
     Read,
     Snapshotted,
+    Stored,
     Tick,
     Unreachable,
 )
 from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant
-from gf_i2p.simulator.cluster.invariants.replication import Flight, Replication
+from gf_i2p.simulator.cluster.invariants.replication import Flight, Following, Replication
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
@@ -67,7 +69,8 @@ class LeaderGoesOn(Invariant):
     """A leader that gets an answer sends at once what the peer needs next, and never too much at a time.
 
     Raft 5.3; `gf_i2p/raft/follower_progress.py`. Without a request on the way, the peer would wait for the next
-    heartbeat. At most `Flow.in_flight` requests to a peer are on the way.
+    heartbeat. At most `Flow.in_flight` requests to a peer are on the way. The leader also commits at once what a
+    majority has stored (Raft 5.4.2).
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -92,6 +95,21 @@ class LeaderGoesOn(Invariant):
                 raise self.violated(f"leader {server.id} has {len(following.flights)} requests to {peer} on the way")
         if owed is not None and not voters[owed].flights and not effects.snapshot_wanted:
             raise self.violated(f"leader {server.id} has an answer of server {owed}, and does not go on")
+        news = flight is not None and isinstance(event, Answered) and voters[event.peer].match > server.commit
+        if news or isinstance(event, Stored):
+            self._check_commit(server, voters)
+
+    def _check_commit(self, server: ServerFacts, voters: Mapping[int, Following]) -> None:
+        has = [server.stored if voter == server.id else _match(voters, voter) for voter in server.voters]
+        index = agreed(has)
+        if index > server.commit and server.memory.term(index) == server.term:
+            raise self.violated(
+                f"leader {server.id} does not commit entry {index}, which a majority of {list(server.voters)} has"
+            )
+
+
+def _match(voters: Mapping[int, Following], voter: int) -> int:
+    return voters[voter].match if voter in voters else 0
 
 
 def _goes_on(flight: Flight, response: Response, match: int, last: int) -> bool:
@@ -123,8 +141,14 @@ class _Patience:
     """Since when the leader's machine refuses connections; None: no such notice since the leader's last message."""
     misled: bool = False
     """Whether this leader was heard after a refusal: a later refusal shows no more than silence."""
+    latest: float = float("inf")
+    """Latest time at which the server gives this leader up, unless the leader is heard again."""
     waits_since: float = float("-inf")
     """Time of the start, or of the end of this server's leadership, if no leader was heard since then."""
+    earliest: float = float("-inf")
+    """Earliest time of an election after `waits_since`."""
+    stood: bool = False
+    """Whether the server has stood for election since its start."""
     asked: bool = False
     """Whether, since a leader was heard, a candidate has asked for this server's vote."""
     led: bool = False
@@ -155,17 +179,15 @@ class PatienceEnds(Invariant):
         self._patience.pop(server.id, None)
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
-        patience = self._patience.get(server.id)
-        if patience is None:
-            started_at = clock if server.started_at is None else server.started_at
-            patience = self._patience[server.id] = _Patience(waits_since=started_at)
+        patience = self._of(server, clock)
         if patience.led and not server.leads:
-            patience.waits_since = clock
+            patience.waits_since, patience.earliest = clock, clock + server.timing.election_min
         patience.led = server.leads
         if server.leader != patience.leader:
             patience.misled, patience.refused_at = False, None
         if any(item.request.type is MessageType.REQUEST_VOTE_REQUEST for item in effects.gated_sends):
             self._check_stands(server, patience, clock)
+            patience.stood = True
         if any(item.request.type is MessageType.CLIENT_REQUEST for item in effects.sends):
             self._check_asks(server, patience, clock)
         if any(
@@ -181,18 +203,38 @@ class PatienceEnds(Invariant):
         elif isinstance(event, Reachable) and event.peer == patience.leader:
             patience.doubted_at = patience.refused_at = None
             patience.misled = False
+            patience.latest = max(patience.latest, patience.heard_at + server.timing.election_max)
         elif isinstance(event, Tick) and not server.leads and patience.follows(server):
             self._check_silence(server, patience, clock)
 
+    def retimed(self, server: ServerFacts, clock: float) -> None:
+        patience, timing = self._of(server, clock), server.timing
+        if server.leads:
+            return
+        patience.latest = min(patience.latest, clock + timing.election_max)
+        earliest = clock + timing.election_min
+        # The first time-out has not ended, so the wait is drawn again if the new time-outs could not produce it.
+        waits = patience.heard_at == float("-inf") and not patience.stood and clock < patience.earliest
+        patience.earliest = earliest if waits else min(patience.earliest, earliest)
+
+    def _of(self, server: ServerFacts, clock: float) -> _Patience:
+        patience = self._patience.get(server.id)
+        if patience is None:
+            at = clock if server.started_at is None else server.started_at
+            patience = _Patience(waits_since=at, earliest=at + self.facts.timing.election_min)
+            self._patience[server.id] = patience
+        return patience
+
     def _doubt(self, server: ServerFacts, event: Unreachable, patience: _Patience, clock: float) -> None:
-        timing = self.facts.timing
+        timing = server.timing
         if event.refused and patience.refused_at is None and not patience.misled:
-            patience.refused_at, wait = clock, timing.doubt_when_refused
+            patience.refused_at, wait, spread = clock, timing.doubt_when_refused, timing.election_min / 2
         elif patience.doubted_at is None and patience.refused_at is None:
-            patience.doubted_at, wait = clock, timing.doubt
+            patience.doubted_at, wait, spread = clock, timing.doubt, timing.election_min
         else:
             return
         soon = max(clock, patience.heard_at + wait)
+        patience.latest = min(patience.latest, soon + spread)
         if server.deadline > soon + ROUNDING:
             raise self.violated(
                 f"server {server.id} cannot dial its leader {server.leader}, and does nothing until "
@@ -207,11 +249,13 @@ class PatienceEnds(Invariant):
             patience.misled = same and (patience.misled or patience.refused_at is not None)
             patience.leader, patience.term, patience.heard_at = request.source, request.term, clock
             patience.doubted_at = patience.refused_at = None
+            patience.latest = clock + server.timing.election_max
             patience.waits_since, patience.asked, patience.granted = float("-inf"), False, False
+            patience.earliest = float("-inf")
 
     def _check_stands(self, server: ServerFacts, patience: _Patience, clock: float) -> None:
         timing = self.facts.timing
-        if clock < patience.waits_since + timing.election_min - ROUNDING:
+        if clock < patience.earliest - ROUNDING:
             raise self.violated(
                 f"server {server.id} stands for election in term {server.term}, {clock - patience.waits_since:.3f} s "
                 "after its start, or after the end of its leadership"
@@ -236,16 +280,9 @@ class PatienceEnds(Invariant):
             )
 
     def _check_silence(self, server: ServerFacts, patience: _Patience, clock: float) -> None:
-        timing = self.facts.timing
-        latest = patience.heard_at + timing.election_max
-        if patience.doubted_at is not None:
-            soon = max(patience.doubted_at, patience.heard_at + timing.doubt) + timing.election_min
-            latest = min(latest, soon)
-        if patience.refused_at is not None:
-            soon = max(patience.refused_at, patience.heard_at + timing.doubt_when_refused) + timing.election_min / 2
-            latest = min(latest, soon)
+        timing = self.facts.slowest
         # A tick comes at least at each question to the members.
-        if clock > latest + max(timing.heartbeat, timing.election_min / 8) + ROUNDING:
+        if clock > patience.latest + max(timing.heartbeat, timing.election_min / 8) + ROUNDING:
             raise self.violated(
                 f"server {server.id} still follows server {patience.leader}, which is silent for "
                 f"{clock - patience.heard_at:.3f} s"
@@ -286,7 +323,7 @@ class ReadsEnd(Invariant):
             self._open[server.id] = dict.fromkeys(waiting, clock)  # before its first commit, a leader serves no read
             return
         oldest = clock - min(waiting.values())
-        if oldest > self._MOST_TIMEOUTS * self.facts.timing.election_max:
+        if oldest > self._MOST_TIMEOUTS * self.facts.slowest.election_max:
             raise self.violated(f"leader {server.id} leaves a read without an answer for {oldest:.3f} s")
 
 

@@ -53,7 +53,7 @@ class HeartbeatsSpaced(Invariant):
             place = server.id, server.term, send.peer
             silent = clock - self._sent_at.get(place, float("-inf"))
             self._sent_at[place] = clock
-            if is_beat and silent < self.facts.timing.heartbeat - ROUNDING:
+            if is_beat and silent < server.timing.heartbeat - ROUNDING:
                 raise self.violated(
                     f"leader {server.id} sends server {send.peer} a heartbeat, {silent:.3f} s after its last request"
                 )
@@ -83,7 +83,7 @@ class OneQuestion(Invariant):
             if send.request.type is not MessageType.CLIENT_REQUEST:
                 continue
             _, since = asked.get(send.peer, (0, float("-inf")))
-            if clock < since + 2 * self.facts.timing.election_max - ROUNDING:
+            if clock < since + 2 * server.timing.election_max - ROUNDING:
                 raise self.violated(
                     f"server {server.id} asks server {send.peer} for the leader again, {clock - since:.3f} s after its "
                     "last question"

@@ -153,6 +153,7 @@ def test_servers_are_patient() -> None:
     check = PatientServers(found)
     boot(check, found)
     one, timing = found.servers[1], found.timing
+    one.leader = 1
 
     def take(event: Input, effects: Effects, clock: float, *, term: int) -> None:
         one.term = term

@@ -2,11 +2,13 @@
 
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from gf_i2p.farm.choice.candidates import Setting
 from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot, Write
+from gf_i2p.raft.inputs import Tick
 from gf_i2p.simulator.cluster.clients import OperationHistory
 from gf_i2p.simulator.cluster.farm import SimulatedFarm
 from gf_i2p.simulator.cluster.invariants.all_invariants import ALL
@@ -16,6 +18,7 @@ from gf_i2p.simulator.cluster.invariants.harm import (
     CommittedOnMajority,
     DiskKeeps,
     ElectionSafety,
+    ForgeriesRefused,
     FreshReads,
     LeaderAppendOnly,
     LeaderCompleteness,
@@ -46,6 +49,7 @@ from tests.simulator.cluster.invariants import (
     test_office,
     test_promptness,
     test_thrift,
+    test_waits,
 )
 from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
 
@@ -309,6 +313,26 @@ def test_nobody_is_accused() -> None:
     fires(check, lambda: check.steps(found.servers[1], 1, 0, Effects(violation="it lies")), "server 1 says: it lies")
 
 
+def test_a_forged_message_is_named_and_changes_nothing() -> None:
+    found = facts([A1])
+    check, one = ForgeriesRefused(found), found.servers[1]
+    event, named = Tick(), Effects(violation="it lies")
+    check.takes(one, event, Effects(), 0.0)
+    NobodyAccused(found).steps(one, 1, 0, Effects())
+    found.forged = True
+    check.takes(one, event, named, 0.0)
+    NobodyAccused(found).steps(one, 1, 0, named)
+    fires(check, lambda: check.takes(one, event, Effects(), 0.0), "server 1 does not say that a message is forged")
+    written = Effects(violation="it lies", write=Write(None, 2, (B1,), number=1))
+    fires(check, lambda: check.takes(one, event, written, 0.0), "server 1 acts on a forged message")
+    reply = SendReply("token", Response(MessageType.APPEND_ENTRIES_RESPONSE, 1, 2, 1, 1, accepted=False))
+    for answered in (
+        Effects(violation="it lies", replies=[reply]),
+        Effects(violation="it lies", gated_replies=[reply]),
+    ):
+        fires(check, partial(check.takes, one, event, answered, 0.0), "server 1 acts on a forged message")
+
+
 def test_a_live_leader_stays() -> None:
     found = facts([], [], [], term=1)
     leader(found, 1, 1)
@@ -374,7 +398,16 @@ def test_liveness_says_what_is_missing() -> None:
 
 def test_every_invariant_is_tested_here_and_says_what_it_states() -> None:
     elsewhere = {"StepsSucceed", "Linearizable", "Liveness", "Bounded"}
-    modules = (test_evidence, test_joining, test_memory, test_messages, test_office, test_promptness, test_thrift)
+    modules = (
+        test_evidence,
+        test_joining,
+        test_memory,
+        test_messages,
+        test_office,
+        test_promptness,
+        test_thrift,
+        test_waits,
+    )
     names = {name: each for module in modules for name, each in vars(module).items()} | globals()
     tested = {name for name, each in names.items() if isinstance(each, type) and issubclass(each, Invariant)}
     assert {each.__name__ for each in ALL} - elsewhere == tested - {"Invariant"}

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
+from gf_i2p.raft.membership_change import MAX_ROUNDS
 from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import LogPack, encode_server_id
@@ -82,11 +84,25 @@ def test_a_newcomer_that_took_entries_is_not_given_up(next_index: int, is_taken:
         inviting.take(answer, notice="the server takes no entries")
 
 
-def test_a_slow_newcomer_may_be_given_up() -> None:
+def slow(late: int) -> tuple[Inviting, Answered, float]:
+    """A leader whose newcomer has answered `late` times too late; the next answer, and its time."""
     inviting = Inviting()
-    pack = inviting.pack(4, 2)
+    pause, clock = inviting.facts.timing.election_max + 0.1, 0.0
+    pack = inviting.pack(0, 2)
     inviting.take(inviting.answer(inviting.invitation), pack)
-    inviting.take(inviting.answer(pack, 7), notice="too slow", clock=inviting.facts.timing.election_max)
+    for _ in range(late - 1):
+        clock += pause
+        before, pack = pack, inviting.pack(0, 2)
+        inviting.take(inviting.answer(before, 3), pack, clock=clock)
+    return inviting, inviting.answer(pack, 3), clock + pause
+
+
+def test_a_slow_newcomer_is_given_up_only_after_many_rounds() -> None:
+    inviting, answer, clock = slow(MAX_ROUNDS)
+    inviting.take(answer, notice="too slow", clock=clock)
+    inviting, answer, clock = slow(MAX_ROUNDS - 1)
+    early = partial(inviting.take, answer, notice="too slow", clock=clock)
+    fires(inviting.check, early, "newcomer 3 took a request, and leader 1 gives up: too slow")
 
 
 def test_a_newcomer_that_accepts_the_invitation_is_not_given_up() -> None:

@@ -1,9 +1,9 @@
-"""Each invariant about what a core knows of its own log notices a violation made by hand, and is silent otherwise."""
+"""Each invariant about what a core tells of itself notices a violation made by hand, and is silent otherwise."""
 
 from gf_i2p.raft.effects import Effects, Snapshot, Write
 from gf_i2p.raft.inputs import Stored, Tick
 from gf_i2p.raft.log import size_of
-from gf_i2p.simulator.cluster.invariants.memory import DurableKnown, MemoryFreed, VotersHeard
+from gf_i2p.simulator.cluster.invariants.memory import ContactsMarked, DurableKnown, MemoryFreed, VotersHeard
 from gf_i2p.wire.log_values import Configuration
 from tests.raft.lab import application
 from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
@@ -45,6 +45,24 @@ def test_what_is_durable_stays_known() -> None:
     snapshot = Snapshot(1, 1, Configuration(1, 0, ()), b"state")
     takes(4)
     takes(1, Write(None, 0, (), snapshot, install=True))
+
+
+def test_a_change_of_contacts_changes_the_mark() -> None:
+    found = facts([A1], [A1], [A1])
+    check, one = ContactsMarked(found), found.servers[1]
+
+    def takes(mark: int, *contacts: int) -> None:
+        one.contacts_mark, one.contacts = mark, dict.fromkeys(contacts, "tcp://a:1")
+        check.takes(one, Tick(), Effects(), 1.0)
+
+    takes(1, 2, 3)
+    takes(1, 2, 3)
+    fires(check, lambda: takes(1, 2, 3, 4), "changes its contacts from .* unseen")
+    fires(check, lambda: takes(2, 2), "server 1 has the contacts")
+    fires(check, lambda: takes(3, 2, 3, 4), "server 1 has the contacts")
+    leader(found, 1, 1)
+    takes(4, 2, 3, 4)
+    fires(check, lambda: takes(5, 3, 4), "server 1 has the contacts")
 
 
 def test_a_leader_tells_of_every_other_voter() -> None:

@@ -5,15 +5,19 @@ from functools import partial
 
 import pytest
 
-from gf_i2p.raft.effects import Effects, HardState, Send, Snapshot
-from gf_i2p.raft.inputs import Answered, Incoming, Input, Reachable, Read, StepDown, Tick
+from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot, Write
+from gf_i2p.raft.inputs import Answered, Incoming, Input, Proposal, Propose, Reachable, Read, StepDown, Tick
+from gf_i2p.raft.log import size_of
+from gf_i2p.raft.settings import Flow
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.cluster.invariants.office import (
+    EntriesTaken,
     LeaderSpeaksFirst,
     ReadsTaken,
     StepsDownWhenTold,
     VotesDeposeNobody,
 )
+from gf_i2p.simulator.cluster.plan import slower
 from gf_i2p.simulator.facts import ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.log_values import Configuration
@@ -56,6 +60,40 @@ class Office:
         self.take(Tick(), clock)
 
 
+def reply(token: str, *, accepted: bool) -> SendReply:
+    return SendReply(token, Response(MessageType.APPEND_ENTRIES_RESPONSE, 1, NOBODY, 1, 3, accepted=accepted))
+
+
+def test_a_leader_takes_entries_and_answers_when_they_are_committed() -> None:
+    entry = application("b", 1)
+    one, two, none = Proposal("one", [entry]), Proposal("two", [entry, entry]), Proposal("none", [])
+    refuses_two = Effects(write=Write(None, 2, (entry,), number=1), replies=[reply("two", accepted=False)])
+    takes_both = Effects(write=Write(None, 2, (entry,) * 3, number=1), replies=[reply("none", accepted=True)])
+    made = Office(EntriesTaken)
+    fires(
+        made.check, lambda: made.take(Propose([one, two]), 1.0, refuses_two), "leader 1 refuses 2 entries of 28 bytes"
+    )
+    made = Office(EntriesTaken)
+    made.facts.flow = Flow(queue_entries=3)
+    fires(made.check, lambda: made.take(Propose([one, none, two]), 1.0, takes_both), "leader 1 takes 2 entries")
+    made = Office(EntriesTaken)
+    made.facts.flow = Flow(queue_bytes=size_of(entry) * 3 - 1)
+    fires(made.check, lambda: made.take(Propose([one, none, two]), 1.0, takes_both), "leader 1 takes 2 entries")
+    made = Office(EntriesTaken)
+    made.facts.flow = Flow(queue_entries=4, queue_bytes=size_of(entry) * 3)
+    made.take(Propose([one, none, two]), 1.0, takes_both)
+    made.server.commit = 2
+    made.take(Tick(), 1.0, Effects(replies=[reply("one", accepted=True)]))
+    made.server.commit = 4
+    fires(made.check, lambda: made.take(Tick(), 1.0), "leader 1 commits entry 4, and does not answer its client")
+    made.server.bootstrap = (2, 3)
+    asks = Incoming("one", Request(MessageType.CLIENT_REQUEST, NOBODY, 1, 0, 0, 0, 0, (entry,)))
+    fires(made.check, lambda: made.take(asks, 1.0, Effects(write=refuses_two.write)), "leader 1 takes 1 entries")
+    made.take(asks, 1.0, Effects(replies=[reply("one", accepted=False)]))
+    made.server.leads = False
+    made.take(asks, 1.0)
+
+
 def test_a_leader_steps_down_when_it_is_told() -> None:
     made = Office(StepsDownWhenTold)
     timing = made.facts.timing
@@ -63,8 +101,22 @@ def test_a_leader_steps_down_when_it_is_told() -> None:
     made.server.leads = False
     made.take(StepDown(), 1.0)
     soon = 1.0 + 2 * timing.election_max
-    fires(made.check, partial(made.stand, soon - 0.1), "stands for election .* told to step down")
+    fires(made.check, partial(made.stand, soon - 0.1), "told to step down, and stands for election")
     made.take(Tick(), soon - 0.1)
+    made.stand(soon)
+
+
+def test_new_time_outs_shorten_the_wait_of_a_leader_that_has_stepped_down() -> None:
+    made = Office(StepsDownWhenTold)
+    timing = made.facts.timing
+    made.server.timing, made.server.leads = slower(timing, 2.0), False
+    made.take(StepDown(), 1.0)
+    fires(made.check, partial(made.stand, 1.0 + 4 * timing.election_max - 0.1), "told to step down")
+    made.take(StepDown(), 1.0)
+    made.server.timing = timing
+    made.check.retimed(made.server, 1.5)
+    soon = 1.5 + 2 * timing.election_max
+    fires(made.check, partial(made.stand, soon - 0.1), "told to step down")
     made.stand(soon)
 
 

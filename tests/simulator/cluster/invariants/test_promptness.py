@@ -1,5 +1,7 @@
 """Each invariant about acts that are owed at once notices a violation made by hand, and is silent when all is well."""
 
+from functools import partial
+
 import pytest
 
 from gf_i2p.raft.effects import Effects, HardState, ReadReady, Send, SendReply, Snapshot
@@ -14,6 +16,7 @@ from gf_i2p.raft.inputs import (
     Reachable,
     Read,
     Snapshotted,
+    Stored,
     Tick,
     Unreachable,
 )
@@ -25,6 +28,7 @@ from gf_i2p.simulator.cluster.invariants.promptness import (
     ReadsEnd,
     SnapshotsKept,
 )
+from gf_i2p.simulator.cluster.plan import slower
 from gf_i2p.simulator.facts import ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
@@ -107,6 +111,21 @@ def test_a_leader_sends_the_next_entries_at_once() -> None:
     led.take(led.answer(second, 3), third)
     led.take(led.answer(third, 4))  # the follower has all entries
     led.take(led.answer(third, 2))  # a second answer answers nothing
+
+
+def test_a_leader_commits_at_once_what_a_majority_has() -> None:
+    led = Led()
+    first = led.entries(0, A1)
+    led.take(Tick(), first)
+    led.server.stored = 3
+    rest = led.entries(1, A1, A1)
+    fires(led.check, lambda: led.take(led.answer(first, 2), rest), "leader 1 does not commit entry 1, which a majority")
+    led.server.commit = 1
+    led.take(Stored(1))
+    led.server.term = 2
+    probe = led.entries(1, A1)
+    led.take(Tick(), probe)
+    led.take(Stored(2))  # entries of an old term wait for an entry of the new term
 
 
 def test_a_leader_steps_back_at_once() -> None:
@@ -197,6 +216,41 @@ def test_a_silent_leader_is_given_up() -> None:
     fires(made.check, lambda: made.take(Tick(), limit + 0.01), "still follows server 2, which is silent for")
     made.server.leader = NOBODY
     made.take(Tick(), limit + 0.01)
+
+
+def test_shorter_time_outs_end_the_patience_sooner() -> None:
+    made = Patient()
+    fast, slow = made.timing, slower(made.timing, 2.0)
+    made.facts.slowest = made.server.timing = slow
+    made.take(incoming(), 10.0)
+    made.take(Tick(), 10.0 + slow.election_max)
+    made.server.timing = fast
+    made.check.retimed(made.server, 10.5)
+    limit = 10.5 + fast.election_max + slow.heartbeat
+    assert limit < 10.0 + slow.election_max
+    made.take(Tick(), limit)
+    fires(made.check, lambda: made.take(Tick(), limit + 0.01), "still follows server 2")
+    made.server.leads = True
+    made.check.retimed(made.server, 10.0)
+
+
+def test_longer_time_outs_keep_a_server_that_has_heard_nobody_from_standing() -> None:
+    fast, slow = Patient().timing, slower(Patient().timing, 2.0)
+    for heard in (False, True):
+        made = Patient()
+        made.check.boots(made.server, LOADED, [])
+        made.server.leader = NOBODY
+        made.server.timing = slow
+        made.check.retimed(made.server, 1.1)
+        if heard:
+            made.server.leader = 2
+            made.take(incoming(), 1.1)
+            made.take(Tick(), 1.1 + fast.election_min, votes(made.server))
+        else:
+            soon = 1.1 + slow.election_min
+            early = partial(made.take, Tick(), soon - 0.01, votes(made.server))
+            fires(made.check, early, "server 1 stands for election")
+            made.take(Tick(), soon, votes(made.server))
 
 
 def test_a_leader_that_cannot_be_dialled_is_given_up_sooner() -> None:
