@@ -26,7 +26,19 @@ from gf_i2p.farm.strict_json import (
 )
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 
-ACTIONS: Final = ("exclude", "include", "cost", "move", "release", "drain", "undrain", "set", "sensed", "serverKey")
+ACTIONS: Final = (
+    "exclude",
+    "include",
+    "cost",
+    "move",
+    "release",
+    "drain",
+    "undrain",
+    "publishNow",
+    "set",
+    "sensed",
+    "serverKey",
+)
 MAX_ENTRY_BYTES: Final = 8 << 10
 MAX_REASON: Final = 200
 """Most characters of an administrator's reason."""
@@ -72,7 +84,7 @@ class AdminEntry:
     @property
     def changes_no_choice(self) -> bool:
         """Whether no choice of the farm may depend on the entry."""
-        return self.sensed is not None or self.key is not None
+        return self.sensed is not None or self.key is not None or self.action == "publishNow"
 
     def encode(self) -> bytes:
         """Return the JSON text of the log entry."""
@@ -141,6 +153,8 @@ class AdminEntry:
             return f"{self.action} {to_b32_address(self.hash)}{cost}"
         if self.server is not None:
             return f"{self.action} {self.server}"
+        if self.action == "publishNow":
+            return "publish a new set now"
         if self.action == "set":
             return "set " + ", ".join(
                 f"{name} = {'default' if value is None else value}" for name, value in self.parameters.items()
@@ -206,6 +220,8 @@ class Administration:
         self.moved_to: int | None = None
         """Id of the server that an administrator moved publishing to. That server publishes as long as it can. None:
         publishing was not moved."""
+        self.publish_now: AdminChange | None = None
+        """The last order to publish a new set at once; None: no order was given."""
         self.drained: dict[int, AdminChange] = {}
         """Servers that publish only when no other server can, by id, each with the change that drained the server."""
         self.parameters = Parameters()
@@ -242,6 +258,8 @@ class Administration:
                 self.moved_to = server
             case "release", _, _:
                 self.moved_to = None
+            case "publishNow", _, _:
+                self.publish_now = change
             case "drain", _, int(server):
                 if server not in self.drained and len(self.drained) >= MAX_DRAINED:
                     return
@@ -278,6 +296,8 @@ class Administration:
             "parameters": self.parameters.encode(),
             "log": [change.encode() for change in self.log],
         }
+        if self.publish_now is not None:
+            snapshot["publishNow"] = self.publish_now.encode()
         if self.changed:
             snapshot["changed"] = {name: change.encode() for name, change in sorted(self.changed.items())}
         if self.server_keys:
@@ -297,6 +317,8 @@ class Administration:
             a_hash(leaf, "a leaf"): integer(snapshot["costs"], leaf, 255) for leaf in snapshot["costs"]
         }
         administration.moved_to = None if snapshot["movedTo"] is None else integer(snapshot, "movedTo", MAX_SERVER_ID)
+        order = snapshot.get("publishNow")
+        administration.publish_now = None if order is None else AdminChange.parse(order)
         administration.drained = {
             integer({"server": int(server)}, "server", MAX_SERVER_ID): AdminChange.parse(each)
             for server, each in snapshot["drained"].items()

@@ -111,6 +111,8 @@ class FarmState:
         """The newest record of each leaf member, by id. The member that posted last comes last."""
         self.last_published_ms = 0
         """The greatest announced version, in ms: only a newer set replaces the set in the netDb."""
+        self.announced_at = 0
+        """Index of the record that has announced that version; 0 after a snapshot, which does not tell."""
         self.administration = Administration()
         """Changes by administrators."""
         self.accused: dict[int, Accusation] = {}
@@ -317,9 +319,11 @@ class FarmState:
         self.accused.pop(record.id, None)
         self._update_accusations(record, index)
         if self.clock.now_ms is not None:
-            self.last_published_ms = newest_announced(
+            newest_ms = newest_announced(
                 self.last_published_ms, self.records.values(), self.clock.now_ms, self.publisher
             )
+            if newest_ms > self.last_published_ms:
+                self.last_published_ms, self.announced_at = newest_ms, index
         self._choose_publisher(clock_is_set=True)
 
     def _apply_member_record(self, record: StatusRecord, value: bytes, index: int) -> None:

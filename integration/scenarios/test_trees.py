@@ -290,6 +290,10 @@ async def test_a_tree_with_a_members_leaf_obeys_an_administrator_from_afar(site:
     kept = {farm.master.destination.hash, *masters}
     await becomes("all of it is kept", lambda: site.taps[publisher].kept == kept, SECONDS)
 
+    ordered = await command("publisher", "publish-now", site.admin)
+    watch.seen(f"the administrator has ordered a new set, and it was announced, at index {ordered['index']}")
+    await site.published("the ordered tree", lambda _, tree: tree.top.published * 1000 >= ordered["last_published"])
+
     await command("leaves", "exclude", site.admin, leaf, "--reason", "repairs")
     watch.seen("the administrator has excluded the member's leaf")
     without = [leaf for leaf in site.leaves if leaf != site.member_leaf]

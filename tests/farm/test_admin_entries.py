@@ -143,7 +143,18 @@ def test_each_parameter_has_a_range_and_a_default_that_is_in_it() -> None:
 
 def test_all_actions_are_tried_here() -> None:
     tried = {"exclude", "include", "cost", "move", "release", "drain", "undrain", "set", "sensed", "serverKey"}
-    assert tried == set(ACTIONS)
+    assert tried | {"publishNow"} == set(ACTIONS)
+
+
+def test_an_order_to_publish_changes_no_choice_and_is_kept_in_snapshots() -> None:
+    entry = AdminEntry.parse(admin_entry("publishNow", reason="the floodfill was renewed").encode())
+    assert (entry.what, entry.changes_no_choice) == ("publish a new set now", True)
+    state = Administration()
+    assert "publishNow" not in state.encode(), "older nodes know no such field"
+    state.apply(entry, 7)
+    assert state.publish_now is not None
+    assert (state.publish_now.index, state.log[-1].reason) == (7, "the floodfill was renewed")
+    assert Administration.parse(state.encode()).publish_now == state.publish_now
 
 
 def test_a_servers_key_is_replaced_and_goes_with_the_server() -> None:

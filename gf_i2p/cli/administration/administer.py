@@ -36,6 +36,10 @@ APPLY_SECONDS: Final = 15.0
 """Most seconds to wait until the directory's node has applied the committed entry: two heartbeats are enough."""
 _ASK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
+_SET_SECONDS: Final = 60.0
+"""Most seconds to wait for the set that an administrator has ordered: 25 s for the router, and time for the log."""
+_ENTRY_ACTIONS: Final = {"publish-now": "publishNow"}
+"""Names of actions in the log, where they differ from the command's."""
 NOT_KNOWN: Final = "This server does not know yet which entries are committed, so the farm's state is not known."
 
 
@@ -61,6 +65,8 @@ def _change(options: argparse.Namespace, ask: Ask) -> Answer:
     servers = [each["id"] for each in before["servers"]]
     if entry.action in {"move", "drain"} and servers and entry.server not in servers:
         raise CommandError(f"nothing was changed: {_unknown_server(entry.server, servers)[0]}", code=Exit.USAGE)
+    if entry.action == "publishNow":
+        _check_publisher(before)
     warnings = _warnings(entry, before)
     for warning in warnings:
         _say(options, f"note: {warning}")
@@ -80,10 +86,47 @@ def _change(options: argparse.Namespace, ask: Ask) -> Answer:
             f"committed at index {index}, but nothing changes: the farm has too many entries of this kind already, "
             "or an earlier change made this change impossible. See `gf-i2p farm show` and `leaves list`"
         )
+    if entry.action == "publishNow" and before["mode"] == "meta":
+        after = _wait_for_set(options, ask, index)
     return Answer(
         {"index": index, "what": entry.what, "warnings": warnings, **_outcome(entry, after)},
         f"committed at index {index}: {entry.what}\n{printable(_effect(entry, after))}",
     )
+
+
+def _check_publisher(answer: Mapping[str, Any]) -> None:
+    """Raise `CommandError` if nobody gives sets to a router now."""
+    publisher = answer["publisher"]
+    if publisher is None:
+        raise CommandError(
+            "nothing was ordered: no server is chosen to publish. `gf-i2p publisher show` says why", code=Exit.DEGRADED
+        )
+    if answer["mode"] == "failover":
+        raise CommandError(
+            f"nothing was ordered: in mode failover the router of server {publisher} makes a new lease set by itself "
+            "whenever its tunnels change. `gf-i2p publisher move` has another server serve"
+        )
+
+
+def _wait_for_set(options: argparse.Namespace, ask: Ask, order: int) -> Any:
+    """Return the node's answer about administration once a set is announced after the order. Raises `CommandError`.
+
+    `order`: index of the order in the log.
+    """
+    end = time.monotonic() + _SET_SECONDS
+    _say(options, f"waiting until the publisher announces the new set, {_SET_SECONDS:.0f} s at most")
+    while True:
+        answer = ask(options.directory, "GET", "/v1/administration")
+        if answer["announced_at"] > order:
+            return answer
+        if time.monotonic() >= end:
+            raise CommandError(
+                f"the order is in the log, and no new set was announced within {_SET_SECONDS:.0f} s. The publisher's "
+                "`gf-i2p status` says what it waits for",
+                code=Exit.DEGRADED,
+                outcome="unknown",
+            )
+        time.sleep(1.0 if options.directory.is_file() else _POLL_SECONDS)  # from afar, each request costs a log-in
 
 
 def wait_until_applied(directory: Path, ask: Ask, index: int) -> Any:
@@ -181,7 +224,7 @@ def _entry(options: argparse.Namespace, cluster: str, by: str) -> AdminEntry:
             cluster,
             now_ms(),
             by,
-            "set" if changes else action.name,
+            "set" if changes else _ENTRY_ACTIONS.get(action.name, action.name),
             hash=options.leaf if action.takes in {"leaf", "cost"} else None,
             cost=options.cost if action.takes == "cost" else None,
             server=options.id if action.takes == "server" else None,
@@ -210,6 +253,8 @@ def _outcome(entry: AdminEntry, after: Mapping[str, Any]) -> dict[str, Any]:
         return {"leaf": _leaf_state(entry, after)}
     if entry.action == "set":
         return {"parameters": {name: after["parameters"][name]["value"] for name in entry.parameters}}
+    if entry.action == "publishNow":
+        return {key: after[key] for key in ("publisher", "mode", "last_published")}
     return {key: after[key] for key in ("publisher", "mode", "moved_to", "servers")}
 
 
@@ -233,6 +278,14 @@ def _effect(entry: AdminEntry, after: Mapping[str, Any]) -> str:
         values = ", ".join(f"{name} = {after['parameters'][name]['value']}" for name in entry.parameters)
         return f"on each server that has the entry: {values}"
     choice = _choice(after)
+    if entry.action == "publishNow":
+        if after["mode"] != "meta":
+            return f"{choice}: it signs a new set, and gives the set to no router"
+        version = _time({"date": after["last_published"]})
+        return (
+            f"server {after['publisher']} has announced the set of {version}, and its router gets the set now. "
+            f"`gf-i2p status` of server {after['publisher']} says when another server has found the set"
+        )
     if entry.server is None or entry.server == after["publisher"]:
         return choice
     reason = next((each["why_not"] for each in after["servers"] if each["id"] == entry.server), None)

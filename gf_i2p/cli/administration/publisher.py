@@ -14,6 +14,9 @@ COMMANDS: Final[Commands] = {
         Action("publisher", "move", takes="server"), "have one server publish as long as that server can"
     ),
     "release": make_command(Action("publisher", "release"), "end the move: the farm chooses the publisher"),
+    "publish-now": make_command(
+        Action("publisher", "publish-now"), "have the publisher give its router a new set at once"
+    ),
     "drain": make_command(
         Action("publisher", "drain", takes="server"), "have a server publish only when no other server can"
     ),

@@ -83,6 +83,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         "The farm chooses by score again. The present publisher keeps the office unless another is clearly better.",
         lambda cluster, by, date, _, reason: AdminEntry(cluster, date, by, "release", reason=reason or None),
     ),
+    "publish-now": Kind(
+        "Publish a new set now?",
+        "The publisher signs a new set of the present leaves, and gives its router the set within 25 seconds. Clients "
+        "see no difference unless their set was old.",
+        lambda cluster, by, date, _, reason: AdminEntry(cluster, date, by, "publishNow", reason=reason or None),
+    ),
     "drain": Kind(
         "Let server {subject} publish only when no other server can?",
         "If server {subject} publishes now, another server takes over. Its leaves stay listed. “Undrain” takes the "
@@ -101,9 +107,11 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 
 
-def server_actions(server: int, *, leads: bool, drained: bool, moved_here: bool) -> Iterator[Action]:
-    """Yield the changes that a server's row offers."""
+def server_actions(server: int, *, leads: bool, drained: bool, moved_here: bool, gives_sets: bool) -> Iterator[Action]:
+    """Yield the changes that a server's row offers. `gives_sets`: whether this server publishes sets of leaves."""
     subject = str(server)
+    if gives_sets:
+        yield Action("publish-now", "", "Publish now")
     yield Action("release", "", "Release") if moved_here else Action("move", subject, "Let publish")
     yield Action("undrain", subject, "Undrain") if drained else Action("drain", subject, "Drain")
     if leads:

@@ -110,6 +110,7 @@ def _servers(status: Mapping[str, Any], admin: Mapping[str, Any], may_change: bo
             leads=server["leader"],
             drained=drained is not None,
             moved_here=admin["moved_to"] == server["id"],
+            gives_sets=admin["publisher"] == server["id"] and admin["mode"] != "failover",
         )
         words = duty["why_not"] or {"failover": "serves", "dry-run": "would publish"}.get(admin["mode"], "publishes")
         rows.append(

@@ -68,6 +68,8 @@ class Announcement:
     leaf_set: LeafSet = LeafSet()
     keys: object = None
     """The keys that sign the set."""
+    applied: int = 0
+    """Index up to which this server had applied the log when the set was chosen."""
 
 
 @dataclass(frozen=True, slots=True)

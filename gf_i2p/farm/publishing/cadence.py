@@ -1,7 +1,8 @@
 """Decision when the next set is due, by the sets that the router has got so far.
 
-A set with the same entries is published again, with a new version, for three reasons. Java takes no set that is ten
-minutes old. i2pd may silently drop the first sets of a session. Another server may have missed the last set.
+A set with the same entries is published again, with a new version, for four reasons. Java takes no set that is ten
+minutes old. i2pd may silently drop the first sets of a session. Another server may have missed the last set. An
+administrator may order a new set.
 """
 
 from dataclasses import dataclass
@@ -52,11 +53,12 @@ class Due:
     why: str
 
 
-def next_due(last_set: LastSet | None, *, differs: bool, cadence: Cadence, now: float) -> Due:
+def next_due(last_set: LastSet | None, *, differs: bool, cadence: Cadence, now: float, is_ordered: bool = False) -> Due:
     """Return when and why the next set is due.
 
     `last_set`: None before the first set. `differs`: whether the next set's entries would differ from the last set's.
-    `now`: the present time, by the clock of `last_set`.
+    `now`: the present time, by the clock of `last_set`. `is_ordered`: whether an administrator has ordered a set since
+    the last set was chosen.
     """
     if last_set is None:
         return Due(now, "no set was given yet")
@@ -64,6 +66,10 @@ def next_due(last_set: LastSet | None, *, differs: bool, cadence: Cadence, now: 
     if differs:
         soonest = max(last_set.changed_at + cadence.min_seconds, last_set.at + HURRIED_SECONDS)
         dues.append(Due(soonest, "the leaves have changed"))
+    if is_ordered:
+        # Sooner, i2pd would drop the set silently.
+        pause = hurried_pause(last_set.sent_count) if cadence.hurried_sets else 0.0
+        dues.append(Due(last_set.at + pause, "an administrator has ordered a new set"))
     if last_set.sent_count < cadence.hurried_sets:
         soon = last_set.at + hurried_pause(last_set.sent_count)
         dues.append(Due(soon, "a router may have dropped one of the first sets"))

@@ -52,6 +52,10 @@ class MetaMachine:
         """Index of that set's announcement in the log; None: not known yet."""
         self._giving = False
         """Whether the driver is giving the set to the router."""
+        self._chosen_at = 0
+        """Index up to which the log was applied when the last set was chosen."""
+        self._order = 0
+        """Index of the last order of an administrator to publish at once."""
         self._keys: object = None
         """The keys of the router's session."""
         self._router_knows = False
@@ -88,6 +92,7 @@ class MetaMachine:
                 self._stop(situation, effects)
             return effects
         leaf_set = LeafSet.of(situation.choice)
+        self._take_order(situation)
         self._look_for_confirmation(situation)
         if self._attempt is not None:
             self._advance_attempt(self._attempt, situation, effects)
@@ -150,6 +155,13 @@ class MetaMachine:
             return JudgedRight(Right.STOP, NO_LEAF)
         return judged
 
+    def _take_order(self, situation: Situation) -> None:
+        """Take an administrator's order to publish at once, which also ends the pause after a failure."""
+        order = situation.state.administration.publish_now
+        if order is not None and order.index > self._order:
+            self._order = order.index
+            self._retry, self._not_before = RETRY_SECONDS, float("-inf")
+
     def _is_due(self, leaf_set: LeafSet, situation: Situation) -> bool:
         if situation.loss is not None:
             self._lost = True
@@ -169,7 +181,8 @@ class MetaMachine:
             hurried_sets=0 if self._dry_run else HURRIED_SETS,
         )
         differs = self.last_set is not None and self.last_leaf_set.differs(leaf_set)
-        return next_due(self.last_set, differs=differs, cadence=cadence, now=situation.now)
+        is_ordered = self._order > self._chosen_at
+        return next_due(self.last_set, differs=differs, cadence=cadence, now=situation.now, is_ordered=is_ordered)
 
     def _look_for_confirmation(self, situation: Situation) -> None:
         current = self._progress.current
@@ -197,7 +210,7 @@ class MetaMachine:
         if obstacle is not None:
             self.failed(obstacle, situation.now)
             return
-        attempt = Announcement(published, situation.now, leaf_set, situation.keys)
+        attempt = Announcement(published, situation.now, leaf_set, situation.keys, situation.applied)
         self._attempt, self._index, self._giving = attempt, None, False
         effects.begin = Rehearse(attempt) if self._dry_run else Announce(attempt)
 
@@ -238,6 +251,7 @@ class MetaMachine:
             retries=last_set.retries + 1 if last_set is not None and was_missed else 0,
         )
         self.last_leaf_set, self._keys, self._lost = announcement.leaf_set, announcement.keys, False
+        self._chosen_at = announcement.applied
 
     def _stop(self, situation: Situation, effects: PublishingEffects) -> None:
         """Publish nothing, and have the router forget its sets."""

@@ -37,6 +37,8 @@ def described(state: FarmState) -> dict[str, Any]:
         "publisher": choice.publisher,
         "mode": choice.mode,
         "moved_to": decisions.moved_to,
+        "last_published": state.last_published_ms,
+        "announced_at": state.announced_at,
         "servers": [
             {
                 "id": server,

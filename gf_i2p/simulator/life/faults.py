@@ -263,7 +263,7 @@ class LifeFaults:
         rng = self._life.rng
         posters = [*self._life.nodes.values()]
         leaf = rng.choice(rng.choice(posters).poster.leaves).hash
-        action = rng.choice(("exclude", "include", "cost", "move", "release", "drain", "undrain", "set"))
+        action = rng.choice(("exclude", "include", "cost", "move", "release", "drain", "undrain", "publishNow", "set"))
         fields: dict[str, Any] = {}
         match action:
             case "exclude" | "include":

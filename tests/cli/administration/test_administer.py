@@ -13,6 +13,7 @@ from gf_i2p.cli.main import main as run
 from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, NO_LEADER_KNOWN
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.sensed_floodfills import Floodfill, Sensed
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
@@ -38,6 +39,8 @@ class Node:
         self.posted: list[AdminEntry] = []
         self.leader: int | None = 1
         self.membership = "member"
+        self.on_order: StatusRecord | None = None
+        """The publisher's record after an order to publish."""
         for server in (1, 2):
             self.take(record(server, leaf(server)).encode())
 
@@ -51,7 +54,10 @@ class Node:
             [value] = body["values"]
             self.posted.append(AdminEntry.parse(value.encode()))
             self.take(value.encode())
-            return {"index": self.index}
+            index = self.index
+            if self.on_order is not None and self.posted[-1].action == "publishNow":
+                self.take(self.on_order.encode())
+            return {"index": index}
         assert path == "/v1/administration"
         applied = self.index - 1 if self.posted and self.behind > 0 else self.index
         self.behind -= bool(self.posted)
@@ -123,6 +129,29 @@ def test_a_node_that_does_not_take_it_in_says_so(node: Node, out: Out, monkeypat
     answer = json.loads(text)
     assert (code, answer["ok"], answer["outcome"]) == (3, False, "unknown")
     assert "committed at index" in answer["error"]
+
+
+def test_a_new_set_is_ordered_and_awaited(node: Node, out: Out, monkeypatch: pytest.MonkeyPatch) -> None:
+    for server in (1, 2):
+        node.take(record(server, leaf(server), publish=None).encode())
+    code, text = out("publisher", "publish-now", "node")
+    assert (code, node.posted) == (3, [])
+    assert "nothing was ordered: no server is chosen to publish" in text
+    meets = record(1, leaf(1), mode="meta")
+    node.take(meets.encode())
+    assert node.state.publisher == 1
+    monkeypatch.setattr(administer, "_SET_SECONDS", 0.0)
+    code, text = out("publisher", "publish-now", "node", "--json")
+    assert (code, json.loads(text)["outcome"]) == (3, "unknown"), "the publisher announces nothing"
+    monkeypatch.setattr(administer, "_SET_SECONDS", 5.0)
+    node.on_order = record(1, leaf(1), mode="meta", date=NOW + 1, published=NOW)
+    code, text = out("publisher", "publish-now", "node", "--reason", "a test")
+    assert (code, node.posted[-1].action, node.posted[-1].reason) == (0, "publishNow", "a test")
+    assert "server 1 has announced the set of 20" in text
+    node.take(record(1, leaf(1), mode="failover", date=NOW + 2).encode())
+    code, text = out("publisher", "publish-now", "node")
+    assert code == 1
+    assert "in mode failover the router of server 1 makes a new lease set by itself" in text
 
 
 def test_publishing_is_moved_and_given_back(node: Node, out: Out) -> None:

@@ -41,6 +41,14 @@ def test_nothing_is_hurried_where_no_router_could_drop_a_set() -> None:
     assert next_due(LastSet(900, 900, 1), differs=False, cadence=calm, now=1000) == Due(1350, "a set must not grow old")
 
 
+def test_an_ordered_set_is_due_as_soon_as_i2pd_takes_one() -> None:
+    first = next_due(LastSet(900, 900, 1), differs=False, cadence=PACE, now=1000, is_ordered=True)
+    later = next_due(LastSet(900, 900, CALM), differs=False, cadence=PACE, now=1000, is_ordered=True)
+    assert (first.at, later) == (905, Due(925, "an administrator has ordered a new set"))
+    calm = Cadence(PACE.min_seconds, PACE.max_seconds, hurried_sets=0)
+    assert next_due(LastSet(900, 900, 9), differs=False, cadence=calm, now=1000, is_ordered=True).at == 900
+
+
 def test_the_pauses_grow_up_to_the_longest() -> None:
     assert [backoff(retries, PACE) for retries in range(5)] == [60, 120, 240, 450, 450]
     assert backoff(10**9, PACE) == 450

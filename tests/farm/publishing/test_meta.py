@@ -8,7 +8,8 @@ import pytest
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing.announcement import Announcement
-from gf_i2p.farm.publishing.effects import Announce, Give, PublishingEffects, Rehearse, Stop
+from gf_i2p.farm.publishing.cadence import HURRIED_SECONDS, HURRIED_SETS
+from gf_i2p.farm.publishing.effects import Announce, Effect, Give, PublishingEffects, Rehearse, Stop
 from gf_i2p.farm.publishing.lease import (
     LEASE_SECONDS,
     LOOK_SECONDS,
@@ -70,8 +71,8 @@ class Server:
             if self.now - self.lease.newest_post_at(self.applied) >= 30:
                 self.posts(self.state.last_published_ms // 1000)
 
-    def announces(self) -> Announcement:
-        begun = self.step().begin
+    def announces(self, begun: Effect | None = None) -> Announcement:
+        begun = begun or self.step().begin
         assert isinstance(begun, Announce)
         self.progress.announced(begun.announcement.published, b"the set")
         return begun.announcement
@@ -79,9 +80,9 @@ class Server:
     def commits(self, announcement: Announcement) -> None:
         self.machine.announced(announcement, self.posts(announcement.published))
 
-    def gives(self) -> Announcement:
-        """Go once through all steps of giving a set."""
-        announcement = self.announces()
+    def gives(self, begun: Effect | None = None) -> Announcement:
+        """Go once through all steps of giving a set. `begun`: the first step, if the machine has taken it."""
+        announcement = self.announces(begun)
         self.commits(announcement)
         assert self.step().begin == Give(announcement, new_session=False)
         self.machine.taken(announcement, self.situation)
@@ -192,6 +193,34 @@ def test_new_keys_make_a_new_session() -> None:
     announcement = server.announces()
     server.commits(announcement)
     assert server.step().begin == Give(announcement, new_session=True), "the old session is there still"
+
+
+def orders(server: Server) -> None:
+    server.applied += 1
+    server.state.apply(AdminEntry("farm", server.wall_ms, "admin-ops", "publishNow").encode(), server.applied)
+
+
+def test_an_administrators_order_brings_one_new_set() -> None:
+    server = Server()
+    server.gives()
+    for _ in range(HURRIED_SETS - 1):
+        server.gives(server.waits(HURRIED_SECONDS).begin)
+    assert server.waits(2 * HURRIED_SECONDS).begin is None, "a set is young for minutes"
+    orders(server)
+    server.gives()
+    orders(server)
+    assert server.step().begin is None, "i2pd would drop the set"
+    server.gives(server.waits(HURRIED_SECONDS).begin)
+    assert server.waits(2 * HURRIED_SECONDS).begin is None, "one order, one set"
+
+
+def test_an_administrators_order_ends_the_pause_after_failures() -> None:
+    server = Server()
+    for _ in range(6):
+        server.machine.failed("no", server.now)
+    assert server.step().begin is None
+    orders(server)
+    assert isinstance(server.step().begin, Announce)
 
 
 def test_a_set_that_the_router_has_lost_is_published_at_once() -> None:
