@@ -64,6 +64,9 @@ COMMANDS: Final = {
     "farm": CommandEntry(
         "show and set the parameters of the whole farm; show the administrators' changes", f"{_ADMINISTRATION}.farm"
     ),
+    "config": CommandEntry(
+        "export a farm's configuration to a file, compare the two, and import it", f"{_ADMINISTRATION}.config"
+    ),
     "post": CommandEntry(
         "append entries to the farm's log; returns when the entries are committed", f"{_COMMANDS}.post"
     ),

@@ -39,20 +39,26 @@ def described(state: FarmState) -> dict[str, Any]:
         "moved_to": decisions.moved_to,
         "last_published": state.last_published_ms,
         "announced_at": state.announced_at,
-        "servers": [
-            {
-                "id": server,
-                "why_not": choice.why_not.get(server),
-                "score": None if server not in choice.scores else choice.scores[server].total,
-                "drained": _encoded(decisions.drained.get(server)),
-            }
-            for server in sorted(state.servers)
-        ],
+        "servers": [_server(state, server) for server in sorted(state.servers)],
         "leaves": _leaves(state),
         "members": [_member(state, member, record) for member, record in sorted(state.leaf_members.items())],
         "parameters": _parameters(decisions),
         "sensed": [result.described() for result in decisions.sensing.all()],
         "log": [decision.encode() for decision in decisions.log],
+    }
+
+
+def _server(state: FarmState, server: int) -> dict[str, Any]:
+    """Describe one server. "mode" and "publish" are the server's settings, null when its newest record has none."""
+    choice, record = state.choice, state.records.get(server)
+    config, meta = (None, None) if record is None else (record.config, record.meta)
+    return {
+        "id": server,
+        "why_not": choice.why_not.get(server),
+        "score": None if server not in choice.scores else choice.scores[server].total,
+        "drained": _encoded(state.administration.drained.get(server)),
+        "mode": None if config is None else config.mode,
+        "publish": None if meta is None else meta.publish_config,
     }
 
 

@@ -1,0 +1,202 @@
+"""`gf-i2p config`: writes a farm's configuration into one file, compares the two, and changes the farm to the file."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.cli.administration.administer import (
+    NOT_KNOWN,
+    POST_SECONDS,
+    administrators_file,
+    wait_until_applied,
+)
+from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS
+from gf_i2p.cli.shared.argument_types import load_client_file
+from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.local_client import ask
+from gf_i2p.cli.shared.terminal import printable
+from gf_i2p.farm.admin_entries import MAX_REASON, AdminEntry
+from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.node.clock import now_ms
+from gf_i2p.node.files.farm_file import Difference, FarmFile, differences
+
+_PIECE_BYTES: Final = 48 << 10
+"""Most bytes of entries in one request: from another machine, a request has 64 KiB."""
+
+
+def _export_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_place(parser)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write this new file (default: print the text)")
+
+
+def _check_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="a file of `gf-i2p config export`, perhaps edited")
+
+
+def _diff_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_place(parser)
+    _check_arguments(parser)
+
+
+def _import_arguments(parser: argparse.ArgumentParser) -> None:
+    _diff_arguments(parser)
+    parser.add_argument("--yes", action="store_true", help="change the farm without a question")
+    parser.add_argument("--reason", metavar="TEXT", help="the reason, for readers of the farm's log")
+
+
+def _add_place(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "place",
+        type=Path,
+        metavar="DIR|FILE",
+        help="the directory of a running server; or, on any machine, the file of an administrator or a viewer",
+    )
+
+
+def _export(options: argparse.Namespace) -> Answer:
+    farm, server = _farm(options.place)
+    now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}Z"
+    text = farm.encode(f"The farm {printable(farm.cluster)!r} as server {server} knew it at {now}.")
+    if options.out is None:
+        return Answer({"file": None, "text": text}, text.rstrip("\n"))
+    try:
+        with options.out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise CommandError(f"{options.out} cannot be written: {error.strerror}. Name a new file") from error
+    return Answer({"file": str(options.out), "text": text}, f"written to {options.out}")
+
+
+def _check(options: argparse.Namespace) -> Answer:
+    file = FarmFile.load(options.file)
+    counts = {"servers": len(file.servers), "leaves": len(file.leaves), "parameters": len(file.parameters)}
+    words = "; ".join(f"{name}: {count}" for name, count in counts.items())
+    return Answer({"cluster": file.cluster, **counts}, f"{options.file} describes the farm {file.cluster}. {words}")
+
+
+def _diff(options: argparse.Namespace) -> Answer:
+    found = _compare(options.place, options.file, None)
+    if not found:
+        return Answer({"differences": []}, "the farm is as the file says")
+    return Answer({"differences": _shown(found)}, "\n".join(_lines(found)), Exit.DEGRADED)
+
+
+def _import(options: argparse.Namespace) -> Answer:
+    if options.place.is_file():
+        administrators_file(options.place)
+    if options.reason is not None and len(options.reason) > MAX_REASON:
+        raise CommandError(f"a reason has up to {MAX_REASON} characters, not {len(options.reason)}", code=Exit.USAGE)
+    found = _compare(options.place, options.file, options.reason)
+    entries = [each.entry for each in found if each.entry is not None]
+    if entries and not options.yes:
+        _ask(options, found)
+    index = _post(options.place, entries)
+    if index is not None and wait_until_applied(options.place, ask, index) is None:
+        raise CommandError(
+            f"committed up to index {index}; the node of {options.place} has not applied the entries yet: see "
+            "`gf-i2p config diff` in a moment",
+            code=Exit.DEGRADED,
+            outcome="unknown",
+        )
+    left = _compare(options.place, options.file, None) if entries else found
+    done = f"{len(entries)} changes are in the farm's log" if entries else "nothing was to change by an import"
+    text = "\n".join([done, *(["", "still different:", *_lines(left)] if left else [])])
+    return Answer(
+        {"index": index, "changes": [entry.what for entry in entries], "differences": _shown(left)},
+        text,
+        Exit.DEGRADED if left else Exit.OK,
+    )
+
+
+def _farm(place: Path) -> tuple[FarmFile, int]:
+    """Return the farm as a node describes it, and that node's id. Raises `CommandError`."""
+    answer = ask(place, "GET", "/v1/administration")
+    if answer["membership"] == "removed":
+        raise CommandError(MEMBERSHIP_TEXTS["removed"], code=Exit.DEGRADED)
+    if not answer["servers"]:
+        raise CommandError(NOT_KNOWN, code=Exit.DEGRADED)
+    status = ask(place, "GET", "/v1/status")
+    return FarmFile.of_answers(answer, {server["id"]: server["endpoint"] for server in status["servers"]}), answer["id"]
+
+
+def _compare(place: Path, path: Path, reason: str | None) -> list[Difference]:
+    """Return the differences between a farm and a file. Raises `CommandError` and `ConfigError`."""
+    wanted = FarmFile.load(path)
+    farm, server = _farm(place)
+    if wanted.cluster != farm.cluster:
+        raise CommandError(
+            f"{path} describes the farm {wanted.cluster!r}, and this is {farm.cluster!r}", code=Exit.USAGE
+        )
+    by = load_client_file(place).user if place.is_file() else f"server-{server}"
+    return list(differences(farm, wanted, date_ms=now_ms(), by=by, reason=reason))
+
+
+def _ask(options: argparse.Namespace, found: Sequence[Difference]) -> None:
+    """Show the differences, and ask the operator. Raises `CommandError` unless the operator agrees."""
+    if options.json or not sys.stdin.isatty():
+        raise CommandError("nothing was changed: add --yes, or see `gf-i2p config diff`", code=Exit.USAGE)
+    print("\n".join(_lines(found)))
+    try:
+        agreed = input("Change the farm? [y/N] ").strip().lower() in {"y", "yes"}
+    except EOFError:
+        print()  # the cursor stands behind the question
+        agreed = False
+    if not agreed:
+        raise CommandError("nothing was changed")
+
+
+def _post(place: Path, entries: Sequence[AdminEntry]) -> int | None:
+    """Post the entries in their order, in pieces; return the index of the last one. Raises `CommandError`."""
+    try:
+        values = [entry.encode() for entry in entries]
+        for value in values:
+            AdminEntry.parse(value)  # as the servers will
+    except RecordError as error:
+        raise CommandError(f"nothing was changed: {error}", code=Exit.USAGE) from error
+    index, done = None, 0
+    for piece in _pieces(values):
+        body = {"values": [value.decode() for value in piece]}
+        path = f"/v1/entries?timeout={POST_SECONDS}"
+        try:
+            index = ask(place, "POST", path, seconds=POST_SECONDS + 5, body=body)["index"]
+        except CommandError as error:
+            if not done:
+                raise
+            far = f"the first {done} of {len(values)} changes are in the log"
+            raise CommandError(f"{far}; then: {error}", code=error.code, outcome=error.outcome) from error
+        done += len(piece)
+    return index
+
+
+def _pieces(values: Sequence[bytes]) -> Iterator[list[bytes]]:
+    piece: list[bytes] = []
+    size = 0
+    for value in values:
+        length = 2 * len(value)  # JSON in JSON: a quote becomes two characters
+        if piece and size + length > _PIECE_BYTES:
+            yield piece
+            piece, size = [], 0
+        piece.append(value)
+        size += length
+    if piece:
+        yield piece
+
+
+def _lines(found: Sequence[Difference]) -> list[str]:
+    return [printable(each.text if each.entry is not None else f"by hand: {each.text}") for each in found]
+
+
+def _shown(found: Sequence[Difference]) -> list[dict[str, Any]]:
+    return [{"what": each.text, "by_import": each.entry is not None} for each in found]
+
+
+COMMANDS: Final[Commands] = {
+    "export": Subcommand("write a farm's configuration as TOML", _export_arguments, _export),
+    "check": Subcommand("check a file, without a farm", _check_arguments, _check),
+    "diff": Subcommand("show how a farm differs from a file", _diff_arguments, _diff),
+    "import": Subcommand("change a farm to what a file says, after a question", _import_arguments, _import),
+}
