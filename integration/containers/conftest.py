@@ -35,6 +35,7 @@ def farm(engine: Engine) -> Iterator[ContainerFarm]:
         except (EngineError, NotSeenError) as error:  # without a farm there is nothing to test
             print(error, flush=True)
             pytest.exit("the farm did not come up", returncode=1)
+        made.forget_flaps_soon()
         print(f"from images to a Meta lease set on the floodfills: {time.monotonic() - began:.1f} s", flush=True)
         yield made
         made.down()

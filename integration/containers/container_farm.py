@@ -43,6 +43,14 @@ class ContainerFarm(Project):
         super().remove(service)
         self._gone.add(service)
 
+    def forget_flaps_soon(self) -> None:
+        """Have a leaf that goes up and down wait no longer than any other leaf before it is listed again.
+
+        The tests kill one container after another, and a busy machine makes leaves flap. By default a leaf then has
+        to be up for half an hour. `tests/farm/test_damping.py` tests that wait.
+        """
+        self.exec(NODES[0], "gf-i2p", "farm", "set", DIRECTORY, "flapMs=60000", "--reason", "a test kills routers")
+
     def status(self, node: str) -> dict[str, Any] | None:
         """Return a node's status, None when the node does not answer."""
         try:

@@ -80,6 +80,20 @@ def test_usage_errors_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert (answer["ok"], "DIR" in answer["error"]) == (False, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["statsu", "x"], "there is no command 'statsu': did you mean `gf-i2p status`?"),
+        (["publisher", "mov", "x"], "there is no command 'mov': did you mean `gf-i2p publisher move`?"),
+        (["xyzzy"], "there is no command 'xyzzy': `gf-i2p --help` lists the commands"),
+    ],
+)
+def test_a_mistyped_command_is_recognised(capsys: pytest.CaptureFixture[str], words: list[str], hint: str) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert (end.value.code, hint in capsys.readouterr().err) == (2, True)
+
+
 def test_init_with_servers_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for pair in (["1=tcp://a:1", "1=tcp://b:1"], ["1=tcp://a:1", "2=tcp://a:1"], ["1=tcp://abc.i2p:1"]):
         assert main(["init", str(tmp_path), *(word for one in pair for word in ("--server", one))]) == 2

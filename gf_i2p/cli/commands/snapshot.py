@@ -10,6 +10,7 @@ from typing import Any, Final
 from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.meant import no_node_directory
 from gf_i2p.cli.shared.terminal import ProgressLine, ask_farm_name, check_farm_name, printable, say_if_slow
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE
@@ -23,7 +24,7 @@ def save(options: argparse.Namespace) -> Answer:
     """`snapshot save`: write a snapshot of a running or stopped node into a file."""
     directory, path = options.directory, options.file
     if not (directory / CONFIG_FILE).exists():
-        raise CommandError(f"{directory} is not a node's directory: there is no {CONFIG_FILE} in it")
+        raise CommandError(no_node_directory(directory))
     if path.is_dir():
         raise CommandError(f"{path} is a directory: name a file, for example {path / 'farm.snapshot'}")
     if not options.force and (path.exists() or path.is_symlink()):

@@ -11,6 +11,7 @@ from gf_i2p.cli.doctor.history import HISTORY, look_at_history
 from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.local_client import request
+from gf_i2p.cli.shared.meant import no_node_directory
 from gf_i2p.cli.shared.router_setup import own_keys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
@@ -33,7 +34,7 @@ class NodeFiles:
 
     def __init__(self, directory: Path) -> None:
         if not (directory / CONFIG_FILE).exists():
-            raise CommandError(f"{directory} is not a node's directory: there is no {CONFIG_FILE} in it")
+            raise CommandError(no_node_directory(directory))
         self._directory = directory
         self.config: Config | None = None
         """The node's settings; None when their file cannot be read."""

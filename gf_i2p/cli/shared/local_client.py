@@ -17,6 +17,7 @@ import aiohttp
 from gf_i2p.admin.local_socket import socket_address
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.meant import no_node_directory
 from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SOCKET_FILE
 from gf_i2p.storage.private_files import holder
@@ -109,7 +110,7 @@ async def _open_response(
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     """Send a request; yield the answer, to be read at once. Raises `CommandError`, also for an answer with an error."""
     if not (directory / CONFIG_FILE).exists():
-        raise CommandError(f"{directory} is not a node's directory: there is no {CONFIG_FILE} in it")
+        raise CommandError(no_node_directory(directory))
     limit = aiohttp.ClientTimeout(total=seconds)
     try:
         with socket_address(directory / SOCKET_FILE) as name:

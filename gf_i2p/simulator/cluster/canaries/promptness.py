@@ -20,6 +20,7 @@ from gf_i2p.simulator.canary import core_canary as core
 from gf_i2p.wire.messages import MessageType, Request, Response
 
 # The original methods, for canaries that add a mistake before or after.
+_answered = Leader.answered
 _change_answered = MembershipChange.answered
 _advance_commit = Leader._advance_commit
 _doubt = ElectionTimeout.doubt
@@ -57,6 +58,13 @@ def _has_a_change_under_way(change: MembershipChange) -> str | None:
 
 def _never_yields(_: ElectionTimeout) -> int:
     return 1
+
+
+def _never_lets_go(leader: Leader, peer: int, tag: int, response: Response, now: float) -> None:
+    before = dict(leader.progress)
+    _answered(leader, peer, tag, response, now)
+    for leaver in before.keys() - leader.progress.keys():
+        leader.progress[leaver] = before[leaver]
 
 
 def _commits_at_heartbeats(leader: Leader, now: float) -> None:
@@ -140,4 +148,6 @@ def promptness_canaries() -> Iterator[Canary]:
         "never-yields", "stands again soon after refusals", (ElectionTimeout, "_factor", property(_never_yields))
     )
     yield core("keeps-its-wait", "ignores new time-outs until the next wait", (Core, "redraw", _keeps_its_wait))
+    yield core("never-lets-go", "sends on to servers that left", (Leader, "answered", _never_lets_go))
+    yield core("commits-late", "commits at a quiet moment", (Leader, "_advance_commit", _commits_at_heartbeats))
     yield core("lost-offset", "counts a lost pack as sent", (MembershipChange, "_request_lost", _forgets_the_offset))

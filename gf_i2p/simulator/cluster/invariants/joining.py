@@ -1,6 +1,6 @@
 """Invariants about changes of the servers: each has its reason, and a join goes on at each answer (Raft thesis 4)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gf_i2p.raft.effects import Effects, Send
@@ -113,6 +113,63 @@ def _took_nothing(request: Request | None, response: Response) -> bool:
         and request.type is MessageType.SYNC_LOG_REQUEST
         and 1 <= response.next_index <= request.last_log_index + 1
     )
+
+
+@dataclass(slots=True)
+class _Leavers:
+    """A leader's requests to servers that were removed, in one term."""
+
+    term: int
+    flights: dict[int, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    """By server and tag: the request's commit index, and the index of its last entry. A loss or a refusal makes the
+    answers to all requests void."""
+    gone: set[int] = field(default_factory=set)
+    """Servers that know that their removal is committed."""
+
+
+class LeaversForgotten(Invariant):
+    """A leader sends no entries to a removed server that knows that its removal is committed (thesis 4.2.2)."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._leavers: dict[int, _Leavers] = {}  # by leader
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        if not server.leads:
+            self._leavers.pop(server.id, None)
+            return
+        leavers = self._leavers.get(server.id)
+        if leavers is None or leavers.term != server.term:
+            leavers = self._leavers[server.id] = _Leavers(server.term)
+        leavers.gone.difference_update(server.voters)
+        if isinstance(event, Answered | Failed | Reachable) and event.peer in leavers.flights:
+            self._take(server, leavers, event)
+        for peer, request, tag in effects.sends:
+            if request.type is MessageType.INSTALL_SNAPSHOT_REQUEST:
+                leavers.flights.pop(peer, None)  # a block travels alone
+            if request.type is not MessageType.APPEND_ENTRIES_REQUEST:
+                continue
+            if peer in leavers.gone:
+                raise self.violated(f"leader {server.id} sends entries to server {peer}, which knows of its removal")
+            last = request.last_log_index + len(request.entries)
+            leavers.flights.setdefault(peer, {})[tag] = request.commit_index, last
+
+    def _take(self, server: ServerFacts, leavers: _Leavers, event: Answered | Failed | Reachable) -> None:
+        peer, flights = event.peer, leavers.flights[event.peer]
+        if isinstance(event, Reachable):
+            flights.clear()
+            return
+        if event.tag not in flights or (isinstance(event, Answered) and event.response.term != server.term):
+            return
+        commit, last = flights.pop(event.tag)
+        if isinstance(event, Failed) or not event.response.accepted:
+            flights.clear()
+            return
+        without = len(server.configurations)
+        while without and peer not in server.configurations[without - 1][1]:
+            without -= 1
+        if without < len(server.configurations) and min(commit, last) >= server.configurations[without][0]:
+            leavers.gone.add(peer)
 
 
 class ChangesExplained(Invariant):

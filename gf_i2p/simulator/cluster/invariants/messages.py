@@ -66,7 +66,8 @@ class RequestsAreTheLog(Invariant):
 class HonestIndexes(Invariant):
     """A follower tells the index that follows from its log and the request (proposal 150, "Responses"; Raft 5.3).
 
-    Accepted: the index after the request's entries. An invitation, and a request to leave: the index after the log.
+    Accepted: the index after the request's entries. An invitation, and a request to leave, are accepted, and the answer
+    tells the index after the log.
     Refused: an index after the committed entries, which never differ, and not after the entry that the leader named;
     or 0 when the follower needs a snapshot. Refused because the sender's term is over: the index after the log. A block
     of a snapshot: the offset behind the block if accepted; otherwise an offset behind blocks of this very snapshot, or
@@ -99,7 +100,7 @@ class HonestIndexes(Invariant):
             latest = max(min(request.last_log_index, after_log), server.commit + 1, 2)
             wrong = 0 < index <= server.commit or index > latest
         elif request.type in {MessageType.JOIN_CLUSTER_REQUEST, MessageType.LEAVE_CLUSTER_REQUEST}:
-            wrong = index != after_log
+            wrong = index != after_log or not response.accepted
         elif request.type is MessageType.SYNC_LOG_REQUEST and response.accepted:
             pack = LogPack.decode(request.entries[0].value)
             wrong = index != request.last_log_index + len(pack.entries) + 1

@@ -328,9 +328,11 @@ class ReadsEnd(Invariant):
 
 
 class SnapshotsKept(Invariant):
-    """A server keeps a snapshot of its state machine that is newer than its last one (Raft 7)."""
+    """A server keeps a snapshot of its state machine, or of its leader, that is newer than its last one (Raft 7)."""
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        if effects.restore is not None and (effects.write is None or effects.write.snapshot is not effects.restore):
+            raise self.violated(f"server {server.id} does not keep the leader's snapshot up to {effects.restore.index}")
         if not isinstance(event, Snapshotted):
             return
         kept = server.memory.snapshot

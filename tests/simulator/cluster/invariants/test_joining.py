@@ -9,7 +9,7 @@ import pytest
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
 from gf_i2p.raft.membership_change import MAX_ROUNDS
-from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn
+from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn, LeaversForgotten
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import LogPack, encode_server_id
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
@@ -217,3 +217,27 @@ def test_what_is_not_committed_is_a_reason() -> None:
     asked = Asked()
     asked.server.term = 2
     asked.refuse(add=3)
+
+
+def test_a_server_that_knows_of_its_removal_gets_no_more_entries() -> None:
+    def told(commit: int, *, accepted: bool = True) -> tuple[LeaversForgotten, Callable[..., None]]:
+        found = facts([application("a", 1)] * 3, [], [])
+        check, one = LeaversForgotten(found), leader(found, 1, 1)
+        one.configurations = [(1, (1, 2, 3)), (3, (1, 2))]
+
+        def sends(event: Input, tag: int) -> None:
+            request = Request(MessageType.APPEND_ENTRIES_REQUEST, 1, 3, 1, 1, 3, commit)
+            check.takes(one, event, Effects(sends=[Send(3, request, tag)]), 0.0)
+
+        sends(Tick(), 1)
+        answer = Response(MessageType.APPEND_ENTRIES_RESPONSE, 3, 1, 1, 4, accepted=accepted)
+        check.takes(one, Answered(3, 1, answer), Effects(), 0.0)
+        return check, sends
+
+    check, sends = told(3)
+    fires(check, lambda: sends(Tick(), 2), "leader 1 sends entries to server 3, which knows of its removal")
+    told(2)[1](Tick(), 2)  # the removal was not committed
+    told(3, accepted=False)[1](Tick(), 2)
+    check, sends = told(3)
+    check.facts.servers[1].configurations.append((4, (1, 2, 3)))  # the server comes back
+    sends(Tick(), 2)

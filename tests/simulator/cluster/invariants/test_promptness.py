@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from gf_i2p.raft.effects import Effects, HardState, ReadReady, Send, SendReply, Snapshot
+from gf_i2p.raft.effects import Effects, HardState, ReadReady, Send, SendReply, Snapshot, Write
 from gf_i2p.raft.election_timeout import LAST_RESORT
 from gf_i2p.raft.inputs import (
     Answered,
@@ -374,3 +374,8 @@ def test_snapshots_are_kept() -> None:
     check.takes(one, event, NOTHING, 0.0)
     one.memory.snapshot, one.memory.base = None, 3
     check.takes(one, event, NOTHING, 0.0)  # an installed snapshot was newer, and is damaged now
+    leaders = Snapshot(5, 1, configuration((1,)), b"state")
+    installs = Effects(restore=leaders, write=Write(None, 0, (), leaders, install=True))
+    check.takes(one, incoming(), installs, 0.0)
+    for lost in (Effects(restore=leaders), Effects(restore=leaders, write=Write(None, 1, (A1,), number=1))):
+        fires(check, partial(check.takes, one, incoming(), lost, 0.0), "does not keep the leader's snapshot up to 5")

@@ -1,0 +1,42 @@
+"""The directory that an operator may have meant, when a path is no node's directory."""
+
+import difflib
+from pathlib import Path
+from typing import Final
+
+from gf_i2p.node.files.file_names import CONFIG_FILE
+
+_MOST_NAMES: Final = 1000
+"""Most names of a directory that are compared with a mistyped name."""
+
+
+def no_node_directory(path: Path) -> str:
+    """Return why a path is no node's directory, as a sentence that names the directory that may be meant."""
+    servers = [each for each in _names(path) if (path / each / CONFIG_FILE).exists()]
+    if servers:
+        return f"{path} is a farm's directory: name one of its servers, as in {path / min(servers)}"
+    near = _near(path)
+    hint = "" if near is None else f". Did you mean {near}?"
+    return f"{path} is not a node's directory: there is no {CONFIG_FILE} in it{hint}"
+
+
+def _near(path: Path) -> Path | None:
+    """Return the node's directory whose name is nearest to the path's, part by part; None: no such directory."""
+    found = Path(path.anchor)
+    for part in path.parts[1 if path.anchor else 0 :]:
+        if (found / part).is_dir():
+            found /= part
+            continue
+        close = difflib.get_close_matches(part, _names(found), n=1)
+        if not close:
+            return None
+        found /= close[0]
+    return found if found != path and (found / CONFIG_FILE).exists() else None
+
+
+def _names(path: Path) -> list[str]:
+    """Return the names in a directory, in their order; none for a path that cannot be read."""
+    try:
+        return sorted(each.name for _, each in zip(range(_MOST_NAMES), path.iterdir(), strict=False))
+    except OSError:
+        return []

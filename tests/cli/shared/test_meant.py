@@ -1,0 +1,36 @@
+"""A mistyped directory is answered with the directory that was meant."""
+
+from pathlib import Path
+
+import pytest
+
+from gf_i2p.cli.shared.meant import no_node_directory
+from gf_i2p.node.files.file_names import CONFIG_FILE
+
+
+@pytest.fixture
+def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for server in ("server-1", "server-2"):
+        (tmp_path / "my-farm" / server).mkdir(parents=True)
+        (tmp_path / "my-farm" / server / CONFIG_FILE).touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("my-fram/server-1", "my-farm/server-1"), ("my-farm/sever-2", "my-farm/server-2")]
+)
+def test_a_mistyped_directory_is_recognised(farm: Path, typed: str, meant: str) -> None:
+    assert no_node_directory(Path(typed)).endswith(f"there is no {CONFIG_FILE} in it. Did you mean {meant}?")
+    assert no_node_directory(farm / typed).endswith(f"Did you mean {farm / meant}?")
+
+
+def test_a_farms_directory_is_answered_with_a_servers(farm: Path) -> None:
+    assert no_node_directory(farm / "my-farm") == (
+        f"{farm}/my-farm is a farm's directory: name one of its servers, as in {farm}/my-farm/server-1"
+    )
+
+
+def test_a_path_that_resembles_nothing_gets_no_advice(farm: Path) -> None:
+    for path in (farm / "elsewhere", farm / "my-farm" / "server-1" / "log", Path("my-farm/server-1/gf-i2p.toml/x")):
+        assert "Did you mean" not in no_node_directory(path)
