@@ -147,6 +147,8 @@ class ServerFacts:
     """Index of the first entry that the core has in memory."""
     heard: Mapping[int, float] = field(default_factory=dict)
     """By voter, the time of the server's own clock when this leader has heard the voter, as the core tells it."""
+    cannot_follow: bool = False
+    """Whether the core says that it cannot follow its leader, whose entries are over a limit."""
     contacts: Mapping[int, str] = field(default_factory=dict)
     """By id, the endpoints of the servers that the core wants to be connected to."""
     contacts_mark: object = None

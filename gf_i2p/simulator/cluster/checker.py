@@ -137,6 +137,7 @@ class Checker:
         server.leader, server.deadline, server.stands_at = core.leader, core.deadline, core.stands_at
         server.stored, server.in_memory = core.log.stored, core.log.in_memory
         server.heard = core.heard
+        server.cannot_follow = core.cannot_follow is not None
         server.contacts, server.contacts_mark = core.contacts, core.contacts_mark
         if server.started_at is None:
             server.started_at = clock

@@ -32,6 +32,7 @@ OTHER_COUNTS: Final = (
     "snapshots installed",
     "time-outs changed",
     "messages forged",
+    "requests over a limit",
 )
 
 _MOMENT: Final = 1e-5

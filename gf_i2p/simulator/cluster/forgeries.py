@@ -54,12 +54,15 @@ def _appends(core: Core, previous: int, *entries: Entry) -> Incoming | None:
     return _from(core, core.leader, MessageType.APPEND_ENTRIES_REQUEST, last, *entries)
 
 
-def _installs(core: Core, last: tuple[int, int], servers: Configuration | None = None) -> Incoming | None:
-    """Make a whole snapshot of the core's leader, with data that nobody can read."""
+def _installs(
+    core: Core, last: tuple[int, int], servers: Configuration | None = None, *, is_readable: bool = True
+) -> Incoming | None:
+    """Make a whole snapshot of the core's leader. `is_readable`: with the data of a snapshot, if the core has one."""
     if not _follows(core) or _is_damaged(core):
         return None
     configuration = core.configuration_at(core.log.base) if servers is None else servers
-    block = SnapshotSyncRequest(*last, configuration, 0, b"forged", done=True)
+    data = core.snapshot.data if is_readable and core.snapshot is not None else b"forged"
+    block = SnapshotSyncRequest(*last, configuration, 0, data, done=True)
     entry = Entry(core.term, ValueType.SNAPSHOT_SYNC_REQUEST, block.encode())
     return _from(core, core.leader, MessageType.INSTALL_SNAPSHOT_REQUEST, last, entry)
 
@@ -104,7 +107,7 @@ def _second_leader(core: Core) -> Input | None:
 
 
 def _unreadable_snapshot(core: Core) -> Input | None:
-    return _installs(core, (core.commit + 1, core.term))
+    return _installs(core, (core.commit + 1, core.term), is_readable=False)
 
 
 def _snapshot_of_a_later_term(core: Core) -> Input | None:
@@ -183,8 +186,33 @@ _KINDS: Final[tuple[Callable[[Core], Input | None], ...]] = (
 )
 
 
+def _too_large(message_type: MessageType) -> Callable[[Core], Input | None]:
+    def make(core: Core) -> Input | None:
+        knows = not core.is_voter or core.leader in {server.id for server in core.configuration.servers}
+        if not _follows(core) or not knows:
+            return None  # a voter accuses a leader that is no member
+        last = core.log.last_index
+        header = message_type, core.leader, core.id, core.term, core.log.term(last), last, core.commit
+        return Incoming(_Caller(), OversizedRequest(*header, fault="an entry is too large"))
+
+    return make
+
+
+_OVER_A_LIMIT: Final = tuple(
+    map(
+        _too_large,
+        (
+            MessageType.APPEND_ENTRIES_REQUEST,
+            MessageType.SYNC_LOG_REQUEST,
+            MessageType.INSTALL_SNAPSHOT_REQUEST,
+        ),
+    )
+)
+"""Requests of an honest leader that has no limits, as a leader of JRaft (docs/design/jraft.md, Limits)."""
+
+
 class Forger:
-    """Gives some server a forged message now and then, if the plan says so."""
+    """Gives some server a forged message now and then, or a request over a limit, if the plan says so."""
 
     def __init__(self, farm: "SimulatedFarm") -> None:
         self._farm = farm
@@ -201,12 +229,13 @@ class Forger:
             return
         self._plan_next()
         server = self._rng.choice(list(farm.servers.values()))
-        make = self._rng.choice(_KINDS)
+        make = self._rng.choice((*_KINDS, *_OVER_A_LIMIT))
         message = None if not server.up or server.paused else make(server.core)
         if message is None:
             return
-        farm.counts["messages forged"] += 1
-        farm.checker.facts.forged = True
+        is_forged = make not in _OVER_A_LIMIT
+        farm.counts["messages forged" if is_forged else "requests over a limit"] += 1
+        farm.checker.facts.forged = is_forged
         try:
             server.step(message)
         finally:

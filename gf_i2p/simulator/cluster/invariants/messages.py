@@ -13,7 +13,7 @@ from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.log_values import LogPack, SnapshotSyncRequest, record_bytes
-from gf_i2p.wire.messages import MessageType, Request, Response
+from gf_i2p.wire.messages import MessageType, OversizedRequest, Request, Response
 
 _WITHOUT_TERM: Final = {
     MessageType.JOIN_CLUSTER_REQUEST,
@@ -36,7 +36,8 @@ _OF_LEADERS: Final = {
 class RequestsAreTheLog(Invariant):
     """An AppendEntries has the entries of the leader's log, and a commit index that the entries prove (Raft, figure 2).
 
-    The header of a request to a joining or leaving server names no term, as JRaft's does not.
+    The header of a request to a joining or leaving server names no term, as JRaft's does not. A question for the leader
+    has zeros only.
     """
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
@@ -45,7 +46,9 @@ class RequestsAreTheLog(Invariant):
 
     def _check(self, server: ServerFacts, request: Request) -> None:
         previous, entries = request.last_log_index, request.entries
-        if request.type in _WITHOUT_TERM:
+        if request.type is MessageType.CLIENT_REQUEST:
+            wrong = (request.term, request.last_log_term, previous, request.commit_index, entries) != (0, 0, 0, 0, ())
+        elif request.type in _WITHOUT_TERM:
             wrong = request.last_log_term != 0
         elif request.type is MessageType.APPEND_ENTRIES_REQUEST:
             log = server.memory
@@ -71,7 +74,9 @@ class HonestIndexes(Invariant):
     Refused: an index after the committed entries, which never differ, and not after the entry that the leader named;
     or 0 when the follower needs a snapshot. Refused because the sender's term is over: the index after the log. A block
     of a snapshot: the offset behind the block if accepted; otherwise an offset behind blocks of this very snapshot, or
-    the block's own offset when the snapshot does not help.
+    the block's own offset when the snapshot does not help. Entries over a limit are passed over: an AppendEntries is
+    answered as if it were empty. Any other such request is refused, a snapshot with 0. Then the server says that it
+    cannot follow its leader.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -94,6 +99,11 @@ class HonestIndexes(Invariant):
         index, after_log = response.next_index, server.memory.last_index + 1
         if response.term > request.term:
             wrong = index != after_log
+        elif isinstance(request, OversizedRequest) and not server.cannot_follow:
+            raise self.violated(f"server {server.id} takes a request over a limit, and says that it can follow")
+        elif isinstance(request, OversizedRequest) and request.type is not MessageType.APPEND_ENTRIES_REQUEST:
+            installs = request.type is MessageType.INSTALL_SNAPSHOT_REQUEST
+            wrong = response.accepted or index != (0 if installs else after_log)
         elif request.type is MessageType.APPEND_ENTRIES_REQUEST and response.accepted:
             wrong = index != request.last_log_index + len(request.entries) + 1
         elif request.type is MessageType.APPEND_ENTRIES_REQUEST:

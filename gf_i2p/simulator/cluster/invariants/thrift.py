@@ -62,7 +62,8 @@ class HeartbeatsSpaced(Invariant):
 class OneQuestion(Invariant):
     """A server asks no peer for the leader while its last question to that peer is on the way (`raft/inquiry.py`).
 
-    A question without an answer is lost after two maximum election time-outs, or with its connection.
+    A question without an answer is lost after two maximum election time-outs, or with its connection. On a new
+    connection, a voter that knows no leader asks again at once.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -73,12 +74,12 @@ class OneQuestion(Invariant):
         self._open[server.id] = {}
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
-        asked = self._open[server.id]
+        asked, again = self._open[server.id], None
         match event:
             case Answered(peer, tag, _) | Failed(peer, tag) if asked.get(peer, (None, 0.0))[0] == tag:
                 del asked[peer]
-            case Reachable(peer):
-                asked.pop(peer, None)
+            case Reachable(peer) if asked.pop(peer, None) is not None and self._knows_no_leader(server, peer):
+                again = peer
         for send in effects.sends:
             if send.request.type is not MessageType.CLIENT_REQUEST:
                 continue
@@ -89,6 +90,13 @@ class OneQuestion(Invariant):
                     "last question"
                 )
             asked[send.peer] = send.tag, clock
+        if again is not None and again not in asked:
+            raise self.violated(f"server {server.id} has lost its question to server {again}, and does not ask again")
+
+    @staticmethod
+    def _knows_no_leader(server: ServerFacts, peer: int) -> bool:
+        is_sound = (server.memory.snapshot is not None or server.memory.base == 0) and not server.cannot_follow
+        return server.leader == NOBODY and {server.id, peer} <= set(server.voters) and is_sound
 
 
 class NothingTwice(Invariant):

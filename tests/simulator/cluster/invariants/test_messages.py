@@ -1,6 +1,7 @@
 """Each invariant about the content of messages notices a violation made by hand, and is silent when all is well."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,7 @@ from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksCon
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import LogPack, SnapshotSyncRequest, record_bytes
-from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
+from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, OversizedRequest, Request, Response
 from tests.raft.lab import application, configuration
 from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
 
@@ -148,3 +149,47 @@ def test_packs_continue() -> None:
     invitation = Request(MessageType.JOIN_CLUSTER_REQUEST, 1, 2, 1, 0, 3, 0)
     check.takes(one, Tick(), Effects(sends=[Send(2, invitation, 2)]), 0.0)
     send(0, A1, base=0)
+
+
+def test_a_question_for_the_leader_has_zeros_only() -> None:
+    found = facts([A1], [])
+    check = RequestsAreTheLog(found)
+
+    def asks(*header: int) -> None:
+        request = Request(MessageType.CLIENT_REQUEST, 1, 2, *header)
+        check.takes(found.servers[1], Tick(), Effects(sends=[Send(2, request, 1)]), 0.0)
+
+    asks(0, 0, 0, 0)
+    for place in range(4):
+        fires(check, partial(asks, *(int(each == place) for each in range(4))), "server 1 sends")
+
+
+@pytest.mark.parametrize(
+    ("request_type", "accepted", "index", "follows", "wrong"),
+    [
+        (APPEND, True, 3, False, None),
+        (APPEND, True, 3, True, "says that it can follow"),
+        (APPEND, True, 4, False, "asks for entry 4"),
+        (SYNC, False, 4, False, None),
+        (SYNC, True, 4, False, "asks for entry 4"),
+        (SYNC, False, 3, False, "asks for entry 3"),
+        (INSTALL, False, 0, False, None),
+        (INSTALL, False, 4, False, "asks for byte 4"),
+    ],
+)
+def test_entries_over_a_limit_are_passed_over(
+    request_type: MessageType, accepted: bool, index: int, follows: bool, wrong: str | None
+) -> None:
+    found = facts([A1, B1, C1], [])
+    check, one = HonestIndexes(found), found.servers[1]
+    one.cannot_follow = not follows
+    request = OversizedRequest(request_type, 2, 1, 1, 1, 2, 0, fault="too large")
+    response = Response(RESPONSE_TYPE[request_type], 1, 2, 1, index, accepted=accepted)
+
+    def take() -> None:
+        check.takes(one, Incoming("token", request), Effects(gated_replies=[SendReply("token", response)]), 0.0)
+
+    if wrong is None:
+        take()
+    else:
+        fires(check, take, wrong)

@@ -78,6 +78,23 @@ def test_one_question_is_on_the_way() -> None:
     asks(1.0 + lost, 6)
 
 
+def test_a_question_that_was_lost_with_its_connection_is_asked_again() -> None:
+    found = facts([], [])
+    check, one = OneQuestion(found), found.servers[1]
+
+    def connects(leader: int = NOBODY, base: int = 0) -> None:
+        check.boots(one, LOADED, [])
+        one.leader, one.memory.base = leader, base
+        question = Send(2, Request(MessageType.CLIENT_REQUEST, 1, 2, 0, 0, 0, 0), 1)
+        check.takes(one, Tick(), Effects(sends=[question]), 1.0)
+        check.takes(one, Reachable(2), Effects(), 1.1)
+
+    fires(check, connects, "server 1 has lost its question to server 2, and does not ask again")
+    connects(leader=2)
+    connects(base=1)  # a server without the state before its log may have to wait until it is asked
+    check.takes(one, Reachable(2), Effects(), 1.2)  # no question was on the way
+
+
 class Led:
     """A leader with a log of four entries, and one peer."""
 
