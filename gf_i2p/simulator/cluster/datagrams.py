@@ -115,7 +115,7 @@ class DatagramLink:
 
     def _heard(self, tag: int, data: bytes) -> None:
         if self._flights.pop(tag, None) is not None:
-            self.server.step(inputs.Answered(self._peer.id, tag, decode_response(data)))
+            self.server.answered(self._peer.id, tag, decode_response(data))
 
     def _watch(self) -> None:
         self._watching = False

@@ -63,6 +63,7 @@ class SimulatedFarm:
         )
         if plan.strict:
             self.net.drop_chance, self.net.duplicate_chance, self.net.straggle_chance = plan.message_faults
+        self.forger = Forger(self)
         self._commands = 0
         self._faults: Faults | None = None
         self._watcher: DeposedReader | None = None
@@ -91,7 +92,7 @@ class SimulatedFarm:
         self._watcher = DeposedReader(self, self.history)
         Operator(self)
         self._time_outs = AdaptiveTimeouts(self)
-        Forger(self)
+        self.forger.begin()
         self._faults = Faults(self)
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ and add the function to `_KINDS`.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _STRANGER: Final = 99
 """An id that no server of a run has."""
+_FORGETS: Final = 0.1
+"""Chance that a newcomer's answer asks for the whole log again."""
 _FAR: Final = 1 << 53
 """A step of indexes that no server takes (`raft/allowance.py`)."""
 
@@ -217,8 +220,21 @@ class Forger:
     def __init__(self, farm: "SimulatedFarm") -> None:
         self._farm = farm
         self._rng = Random(f"forges {farm.plan.seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
-        if farm.plan.forge:
+
+    def begin(self) -> None:
+        """Begin to forge, if the plan says so."""
+        if self._farm.plan.forge:
             self._plan_next()
+
+    def passed_on(self, response: Response) -> Response:
+        """Return an answer as it arrives: now and then a newcomer asks for the whole log again.
+
+        A JRaft newcomer does so when a restart has made it forget the invitation.
+        """
+        packed = response.type is MessageType.SYNC_LOG_RESPONSE and self._farm.plan.forge and not self._farm.calm
+        if packed and self._rng.random() < _FORGETS:
+            return replace(response, accepted=False, next_index=1)
+        return response
 
     def _plan_next(self) -> None:
         self._farm.events.after(self._rng.expovariate(1 / self._farm.plan.forge), self._forge)

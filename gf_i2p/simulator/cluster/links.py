@@ -309,7 +309,7 @@ class ConnectedLink:
             return
         self._heard_at = self._net.events.now
         tag, _ = self._flights.popleft()
-        self.server.step(inputs.Answered(self._peer.id, tag, decode_response(data)))
+        self.server.answered(self._peer.id, tag, decode_response(data))
 
     def reset(self, *, lose: bool) -> None:
         """Break the connection from the dialler's end, and dial again."""

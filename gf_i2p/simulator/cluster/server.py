@@ -25,7 +25,7 @@ from gf_i2p.simulator.registers import CLUSTER, Registers, RegisterWrite
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration
-from gf_i2p.wire.messages import MessageType, Request
+from gf_i2p.wire.messages import MessageType, Request, Response
 
 if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.farm import SimulatedFarm
@@ -270,6 +270,10 @@ class SimulatedServer:
         core.redraw(clock)
         self._farm.checker.retimed(self.id, core, timing, clock)
         self._arm()
+
+    def answered(self, peer: int, tag: int, response: Response) -> None:
+        """Take the answer to the request `tag`, as the forger lets it arrive."""
+        self.step(inputs.Answered(peer, tag, self._farm.forger.passed_on(response)))
 
     def failed(self, peer: int, tag: int) -> None:
         """Note that the request `tag` to this peer gets no answer."""

@@ -58,7 +58,7 @@ class DurableKnown(Invariant):
 class ContactsMarked(Invariant):
     """A core's mark of its contacts changes whenever the contacts change: the node looks at the mark only.
 
-    The contacts are the other voters. A leader also has contacts that join or leave.
+    The contacts are the other voters. A leader also has contacts that join or leave, and sends to contacts only.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -73,6 +73,9 @@ class ContactsMarked(Invariant):
         self._last[server.id] = server.contacts_mark, server.contacts
         if mark == server.contacts_mark and contacts != server.contacts:
             raise self.violated(f"server {server.id} changes its contacts from {contacts} to {server.contacts} unseen")
+        reached = {send.peer for send in effects.sends} if server.leads else set()
+        if not reached <= server.contacts.keys():
+            raise self.violated(f"leader {server.id} sends to {reached}, and has the contacts {server.contacts}")
         others = set(server.voters) - {server.id}
         if not others <= server.contacts.keys() or (others != server.contacts.keys() and not server.leads):
             raise self.violated(f"server {server.id} has the contacts {server.contacts}, and the voters {others}")

@@ -1,10 +1,11 @@
 """Each invariant about what a core tells of itself notices a violation made by hand, and is silent otherwise."""
 
-from gf_i2p.raft.effects import Effects, Snapshot, Write
+from gf_i2p.raft.effects import Effects, Send, Snapshot, Write
 from gf_i2p.raft.inputs import Stored, Tick
 from gf_i2p.raft.log import size_of
 from gf_i2p.simulator.cluster.invariants.memory import ContactsMarked, DurableKnown, MemoryFreed, VotersHeard
 from gf_i2p.wire.log_values import Configuration
+from gf_i2p.wire.messages import MessageType, Request
 from tests.raft.lab import application
 from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
 
@@ -63,6 +64,11 @@ def test_a_change_of_contacts_changes_the_mark() -> None:
     leader(found, 1, 1)
     takes(4, 2, 3, 4)
     fires(check, lambda: takes(5, 3, 4), "server 1 has the contacts")
+    sends = Effects(sends=[Send(4, Request(MessageType.JOIN_CLUSTER_REQUEST, 1, 4, 1, 0, 0, 0), 1)])
+    takes(6, 2, 3, 4)
+    check.takes(one, Tick(), sends, 1.0)
+    takes(7, 2, 3)
+    fires(check, lambda: check.takes(one, Tick(), sends, 1.0), r"leader 1 sends to \{4\}, and has the contacts")
 
 
 def test_a_leader_tells_of_every_other_voter() -> None:
