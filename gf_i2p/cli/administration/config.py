@@ -59,8 +59,7 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
 
 def _export(options: argparse.Namespace) -> Answer:
     farm, server = _farm(options.place)
-    now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}Z"
-    text = farm.encode(f"The farm {printable(farm.cluster)!r} as server {server} knew it at {now}.")
+    text = farm.encode(server, datetime.now(UTC))
     if options.out is None:
         return Answer({"file": None, "text": text}, text.rstrip("\n"))
     try:

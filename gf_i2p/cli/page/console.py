@@ -5,6 +5,7 @@
     GET  /ROOM/live        the farm again and again, as server-sent events
     GET  /ROOM/confirm     a question before a change
     POST /ROOM/change      makes the change
+    GET  /ROOM/farm.toml   the farm's configuration as a file, as of `gf-i2p config export`
 
 Other programs on this machine, and pages of other sites in the same browser, get nothing: every path but `/open` needs
 the session's cookie, a change needs the session's token too, and names of other hosts are refused, because a page could
@@ -20,6 +21,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from hmac import compare_digest
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +38,7 @@ from gf_i2p.cli.shared.fitting import with_short_addresses
 from gf_i2p.farm.admin_entries import MAX_REASON
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.clock import now_ms
+from gf_i2p.node.files.farm_file import FarmFile
 
 Ask = Callable[..., Awaitable[Any]]
 """Asks the node: method and path, with `body` and `seconds` by name. Raises `CommandError`."""
@@ -96,6 +99,7 @@ class Console:
                 web.get(f"{self._room}/live", self._get_live),
                 web.get(f"{self._room}/confirm", self._get_confirm),
                 web.post(f"{self._room}/change", self._post_change),
+                web.get(f"{self._room}/farm.toml", self._get_file),
                 web.get(f"{self._room}/static/{{name}}", self._get_static),
             ]
         )
@@ -195,6 +199,16 @@ class Console:
             async with self._looked:
                 self._looked.notify_all()
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def _get_file(self, _: web.Request) -> web.Response:
+        try:
+            administration, status = [await self._ask("GET", path) for path in ("/v1/administration", "/v1/status")]
+        except CommandError as error:
+            return self._message("No answer", str(error), back="Back", status=503)
+        endpoints = {server["id"]: server["endpoint"] for server in status["servers"]}
+        text = FarmFile.of_answers(administration, endpoints).encode(administration["id"], datetime.now(UTC))
+        headers = {"Content-Disposition": 'attachment; filename="farm.toml"'}
+        return web.Response(text=text, content_type="application/toml", headers=headers)
 
     async def _look(self) -> Overview:
         paths = ("/v1/status", "/v1/explain", "/v1/administration", "/v1/events")

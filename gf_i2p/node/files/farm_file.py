@@ -6,6 +6,7 @@ entries that lead from the farm to the file (proposal 150: "import and export of
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -131,8 +132,9 @@ class FarmFile(Table):
             ),
         )
 
-    def encode(self, title: str) -> str:
-        """Return the text of the file. `title`: the first line, a comment."""
+    def encode(self, server: int, at: datetime) -> str:
+        """Return the text of the file. Its first line names the server that has described the farm, and the time."""
+        title = f"The farm {self.cluster!r} as server {server} knew it at {at:%Y-%m-%d %H:%M:%S}Z."
         document = tomlkit.document()
         for line in (title, *_HEADER):
             document.add(tomlkit.comment(line))

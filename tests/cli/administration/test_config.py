@@ -39,6 +39,7 @@ async def test_a_farm_is_exported_and_changed_to_what_the_file_says(tmp_path: Pa
         code, answer = await gf_json("config", "import", farm.admin, file, "--yes", "--reason", "new farm")
         assert (code, answer["differences"]) == (0, [])
         assert answer["changes"] == ["set margin = 70", f"exclude {LEAF}"]
+
         async def here() -> bool:
             return (await gf("config", "diff", place, file))[0] == 0
 

@@ -14,6 +14,8 @@ import pytest
 
 from gf_i2p.cli.page.console import Console
 from gf_i2p.cli.shared.local_client import request
+from gf_i2p.node.files.checked_read import table_of
+from gf_i2p.node.files.farm_file import FarmFile
 from integration.harness.local_farm import LocalFarm, until
 from tests.cli.program import PATIENCE, gf_json
 
@@ -175,6 +177,17 @@ async def test_the_page_says_first_what_is_wrong_and_goes_on_by_itself(tmp_path:
             assert text.index("Server 3 is not reached") < text.index("Leader")
             farm.kill(1)
             await shown("no node answers")
+
+
+async def test_the_configuration_is_there_as_a_file(tmp_path: Path) -> None:
+    async with running(tmp_path, 1) as farm, console(farm.node(1), "viewer-wall") as browser:
+        assert (await browser.get("/farm.toml"))[0] == 403
+        await browser.open()
+        assert 'href="farm.toml"' in (await browser.get("/"))[1]
+        async with browser.session.get(f"{browser.base}/farm.toml") as response:
+            assert response.headers["Content-Disposition"] == 'attachment; filename="farm.toml"'
+            file = table_of(FarmFile, await response.text(), Path("farm.toml"))
+        assert (file.cluster, [server.id for server in file.servers]) == ("farm", [1])
 
 
 async def test_a_viewer_gets_no_buttons(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A farm's configuration in one file: what is written is read again, and differences become administrators' entries."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from gf_i2p.node.status.admin_status import described
 from tests.farm.strategies import NOW, leaf, record
 
 ENDPOINTS = {1: "tcp://a:1", 2: "tcp://b:2"}
+WHEN = datetime(2026, 11, 27, 21, tzinfo=UTC)
 LEAF = to_b32_address(leaf(1).hash)
 
 
@@ -62,14 +64,14 @@ def told(farm: FarmFile, wanted: FarmFile) -> list[str]:
 
 
 def test_an_exported_farm_is_read_again_as_it_was(decided: Farm, tmp_path: Path) -> None:
-    text = decided.file.encode("The farm.")
+    text = decided.file.encode(1, WHEN)
     assert read(tmp_path, text) == decided.file
-    assert text.startswith("# The farm.\n")
+    assert text.startswith("# The farm 'farm' as server 1 knew it at 2026-11-27 21:00:00Z.\n")
     assert "margin = 100 # 0 to 1000" in text
     assert told(decided.file, read(tmp_path, text)) == []
     plain = Farm().file
-    assert read(tmp_path, plain.encode("x")) == plain
-    assert "[parameters]" not in plain.encode("x")
+    assert read(tmp_path, plain.encode(1, WHEN)) == plain
+    assert "[parameters]" not in plain.encode(1, WHEN)
 
 
 def test_an_import_brings_another_farm_to_the_same_decisions(decided: Farm) -> None:
