@@ -168,7 +168,8 @@ class PatienceEnds(Invariant):
     within the minimum election time-out after `Timing.doubt`. A leader whose machine refuses connections is given up
     within half of that time after `Timing.doubt_when_refused`. After a start, and after the end of its leadership, a
     server waits for the minimum election time-out. A server outside its Configuration waits until a candidate asks for
-    its vote, or for `LAST_RESORT` time-outs. A server that hears its leader asks nobody for the leader.
+    its vote, or for `LAST_RESORT` time-outs. A server that hears its leader asks nobody for the leader, and neither does
+    a server within `Timing.doubt` of its start, or of the end of its leadership, unless a new connection comes up.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -189,7 +190,7 @@ class PatienceEnds(Invariant):
             self._check_stands(server, patience, clock)
             patience.stood = True
         if any(item.request.type is MessageType.CLIENT_REQUEST for item in effects.sends):
-            self._check_asks(server, patience, clock)
+            self._check_asks(server, patience, clock, event)
         if any(
             item.response.accepted and item.response.type is MessageType.REQUEST_VOTE_RESPONSE
             for item in effects.gated_replies
@@ -268,8 +269,14 @@ class PatienceEnds(Invariant):
         ):
             raise self.violated(f"server {server.id} is no voter, was not asked, and stands for election")
 
-    def _check_asks(self, server: ServerFacts, patience: _Patience, clock: float) -> None:
+    def _check_asks(self, server: ServerFacts, patience: _Patience, clock: float, event: Input) -> None:
         timing = self.facts.timing
+        # A new connection may bring a question at once.
+        if isinstance(event, Tick) and clock < patience.waits_since + timing.doubt - ROUNDING:
+            raise self.violated(
+                f"server {server.id} asks for the leader, {clock - patience.waits_since:.3f} s after its start, or "
+                "after the end of its leadership"
+            )
         wait = timing.election_min if patience.doubted_at is None else timing.doubt
         if patience.refused_at is not None:
             wait = timing.doubt_when_refused

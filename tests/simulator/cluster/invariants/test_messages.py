@@ -155,8 +155,8 @@ def test_a_question_for_the_leader_has_zeros_only() -> None:
     found = facts([A1], [])
     check = RequestsAreTheLog(found)
 
-    def asks(*header: int) -> None:
-        request = Request(MessageType.CLIENT_REQUEST, 1, 2, *header)
+    def asks(term: int, last_term: int, last: int, commit: int) -> None:
+        request = Request(MessageType.CLIENT_REQUEST, 1, 2, term, last_term, last, commit)
         check.takes(found.servers[1], Tick(), Effects(sends=[Send(2, request, 1)]), 0.0)
 
     asks(0, 0, 0, 0)

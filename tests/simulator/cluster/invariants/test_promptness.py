@@ -253,6 +253,16 @@ def test_longer_time_outs_keep_a_server_that_has_heard_nobody_from_standing() ->
             made.take(Tick(), soon, votes(made.server))
 
 
+def test_a_server_that_starts_asks_nobody_for_a_moment() -> None:
+    made = Patient()
+    made.check.boots(made.server, LOADED, [])
+    made.server.leader = NOBODY
+    soon = 1.0 + made.timing.doubt
+    made.take(Reachable(3), 1.0, QUESTION)
+    fires(made.check, lambda: made.take(Tick(), soon - 0.01, QUESTION), "asks for the leader, 0.240 s after its start")
+    made.take(Tick(), soon, QUESTION)
+
+
 def test_a_leader_that_cannot_be_dialled_is_given_up_sooner() -> None:
     made, timing = Patient(), Patient().timing
     soon = 10.0 + timing.doubt
