@@ -168,8 +168,8 @@ class PatienceEnds(Invariant):
     within the minimum election time-out after `Timing.doubt`. A leader whose machine refuses connections is given up
     within half of that time after `Timing.doubt_when_refused`. After a start, and after the end of its leadership, a
     server waits for the minimum election time-out. A server outside its Configuration waits until a candidate asks for
-    its vote, or for `LAST_RESORT` time-outs. A server that hears its leader asks nobody for the leader, and neither does
-    a server within `Timing.doubt` of its start, or of the end of its leadership, unless a new connection comes up.
+    its vote, or for `LAST_RESORT` time-outs. A server that hears its leader asks nobody for the leader. Neither does a
+    server within `Timing.doubt` of its start, or of the end of its leadership, unless a new connection comes up.
     """
 
     def __init__(self, facts: Facts) -> None:
