@@ -20,6 +20,7 @@ from gf_i2p.cli.shared.terminal import ProgressLine, printable
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
+    from gf_i2p.cli.pipeline.web_hook import WebHook
     from gf_i2p.pipeline.stream.job import Batch, Event, StreamFigures
 
 HELP = "keep the lake, health and alerts current while histories grow"
@@ -55,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="append the beginning and end of each alert to this file, as JSON lines",
     )
     parser.add_argument(
+        "--webhook",
+        type=Path,
+        metavar="FILE",
+        help="post the beginning and end of each alert to the web hook of this private TOML file: url, and proxy = "
+        '"socks5h://HOST:PORT" for a hook inside I2P',
+    )
+    parser.add_argument(
         "--least-available",
         type=whole_number(100),
         default=90,
@@ -84,6 +92,7 @@ def run(options: argparse.Namespace) -> Answer:
     """
     with (
         _alerts(options.alerts) as (file, last_alert_ms),
+        _hook(options.webhook) as hook,
         ProgressLine() as progress,
         working(options, progress) as (spark, steps),
         _signals() as stop,
@@ -103,6 +112,8 @@ def run(options: argparse.Namespace) -> Answer:
             if file is not None:
                 file.write(json.dumps(asdict(event), ensure_ascii=False) + "\n")
                 file.flush()
+            if hook is not None:
+                hook.send(asdict(event))
 
         job_options = StreamOptions(
             once=options.once,
@@ -147,6 +158,20 @@ def _age(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3_600:,.0f} h"
+
+
+@contextmanager
+def _hook(path: Path | None) -> Iterator["WebHook | None"]:
+    """Open the web hook of a file; None without a file. Raises `ConfigError` and `CommandError`."""
+    if path is None:
+        yield None
+        return
+    try:
+        from gf_i2p.cli.pipeline.web_hook import web_hook  # noqa: PLC0415 -- needs requests
+    except ImportError as error:
+        raise CommandError("a web hook needs requests: pip install gf-i2p[spark]") from error
+    with web_hook(path) as hook:
+        yield hook
 
 
 @contextmanager

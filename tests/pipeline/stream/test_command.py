@@ -19,6 +19,8 @@ from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.pipeline.stream import job
 from gf_i2p.pipeline.stream.alerts import AlertLimits
 from gf_i2p.pipeline.stream.job import Batch, Event, StreamFigures, StreamOptions
+from gf_i2p.storage.private_files import write_private
+from tests.cli.pipeline.test_web_hook import hook
 
 BATCH = Batch(
     batch=3, lines=1200, entries=1100, new=1000, quarantined=2, events=1,
@@ -109,6 +111,17 @@ def test_alerts_are_added_to_a_file_and_it_says_what_was_told(runs: Runs, tmp_pa
         ("farm", 2, "begins", 5),
         ("farm\x1b[2J", None, "ends", 7),
     ] * 2
+
+
+def test_alerts_go_to_a_web_hook(runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "hook.toml"
+    with hook() as there:
+        write_private(path, f"url = 'http://127.0.0.1:{there.port}/'")
+        assert run("--webhook", str(path)) == 0
+    assert [(each["farm"], each["event"]) for each in there.bodies] == [("farm", "begins"), ("farm\x1b[2J", "ends")]
+    path.chmod(0o644)
+    assert run("--webhook", str(path)) == 1
+    assert "can be read by others" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("text", "says"), [("what is this\n", "not a file of alerts"), (None, "Give a file")])
