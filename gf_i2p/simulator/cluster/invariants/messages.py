@@ -131,6 +131,8 @@ class HonestIndexes(Invariant):
         known, taken = self._blocks.get(server.id, (covers, 0))
         taken = taken if known == covers else 0
         if not response.accepted:
+            if offset == 0:
+                self._blocks[server.id] = covers, 0  # another snapshot, perhaps a forged one, has ended this one
             return offset not in {0, block.offset, taken}
         self._blocks[server.id] = covers, max(taken, offset)
         return offset != block.offset + len(block.data)
