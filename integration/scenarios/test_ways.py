@@ -1,5 +1,6 @@
 """A node behind a server tunnel, reached through another router by each proxy method and by the node's own session."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from functools import partial
@@ -10,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from gf_i2p.admin.client import RemoteApi
+from gf_i2p.cli.pipeline.web_hook import HookFile, WebHook
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.file_names import CONFIG_FILE, DESTINATION_FILE
@@ -75,9 +77,22 @@ async def test_every_way_leads_to_a_server_tunnel(network: RouterNetwork, farm: 
             began_asking = time.monotonic()
             assert (await _api(farm, proxy).request("GET", "/v1/status", seconds=60.0))["id"] == 1
             print(f"by {proxy.way}: the node's status came in {time.monotonic() - began_asking:.2f} s")
+        host, said = await asyncio.to_thread(_post_alert, farm, proxies[-1])
+        assert said == [f"the web hook at {host} has not taken an alert: it answers 404"], "the node is no web hook"
     finally:
         for link in links:
             await link.stop()
+
+
+def _post_alert(farm: I2pFarm, proxy: ProxySettings) -> tuple[str, list[str]]:
+    """Post an alert to server 1 through the SOCKS proxy; return the server's host, and the words to the operator."""
+    host = DestinationKeys.parse((farm.node(1) / DESTINATION_FILE).read_bytes()).destination.b32
+    fields = {"url": f"http://{host}/alerts", "proxy": f"socks5h://{proxy.host}:{proxy.port}"}
+    said: list[str] = []
+    hook = WebHook(HookFile.model_validate(fields), said.append)
+    hook.send({"text": "a test"})
+    hook.close(SECONDS)
+    return host, said
 
 
 def _link(farm: I2pFarm, proxy: ProxySettings) -> PeerLink:
