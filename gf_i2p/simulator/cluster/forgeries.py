@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _STRANGER: Final = 99
 """An id that no server of a run has."""
 _FORGETS: Final = 0.1
-"""Chance that a newcomer's answer asks for the whole log again."""
+"""Chance that a newcomer has taken only a part of a pack, or nothing."""
 _FAR: Final = 1 << 53
 """A step of indexes that no server takes (`raft/allowance.py`)."""
 
@@ -227,13 +227,14 @@ class Forger:
             self._plan_next()
 
     def passed_on(self, response: Response) -> Response:
-        """Return an answer as it arrives: now and then a newcomer asks for the whole log again.
+        """Return an answer as it arrives: now and then a newcomer has taken only a part of a pack, or nothing.
 
-        A JRaft newcomer does so when a restart has made it forget the invitation.
+        A JRaft newcomer asks for the whole log again when a restart has made it forget the invitation.
         """
         packed = response.type is MessageType.SYNC_LOG_RESPONSE and self._farm.plan.forge and not self._farm.calm
         if packed and self._rng.random() < _FORGETS:
-            return replace(response, accepted=False, next_index=1)
+            wanted = 1 if self._rng.random() < 0.5 else max(response.next_index - 1, 1)
+            return replace(response, accepted=False, next_index=wanted)
         return response
 
     def _plan_next(self) -> None:

@@ -22,6 +22,7 @@ from gf_i2p.wire.messages import MessageType, Request, Response
 # The original methods, for canaries that add a mistake before or after.
 _answered = Leader.answered
 _change_answered = MembershipChange.answered
+_change_tick = MembershipChange.tick
 _advance_commit = Leader._advance_commit
 _doubt = ElectionTimeout.doubt
 _obstacle: Any = MembershipChange.obstacle
@@ -58,6 +59,13 @@ def _has_a_change_under_way(change: MembershipChange) -> str | None:
 
 def _never_yields(_: ElectionTimeout) -> int:
     return 1
+
+
+def _removes_at_once(change: MembershipChange, now: float) -> None:
+    if change.leaving is not None:
+        change._remove(change.leaving.server_id, now)
+    else:
+        _change_tick(change, now)
 
 
 def _never_lets_go(leader: Leader, peer: int, tag: int, response: Response, now: float) -> None:
@@ -150,4 +158,5 @@ def promptness_canaries() -> Iterator[Canary]:
     yield core("keeps-its-wait", "ignores new time-outs until the next wait", (Core, "redraw", _keeps_its_wait))
     yield core("never-lets-go", "sends on to servers that left", (Leader, "answered", _never_lets_go))
     yield core("commits-late", "commits at a quiet moment", (Leader, "_advance_commit", _commits_at_heartbeats))
+    yield core("removes-at-once", "removes a server at the next tick", (MembershipChange, "tick", _removes_at_once))
     yield core("lost-offset", "counts a lost pack as sent", (MembershipChange, "_request_lost", _forgets_the_offset))

@@ -36,7 +36,7 @@ from gf_i2p.simulator.cluster.invariants.harm import (
     VoteOnce,
 )
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
-from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn, LeaversForgotten
+from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn, LeaversForgotten, LeavingWaits
 from gf_i2p.simulator.cluster.invariants.memory import ContactsMarked, DurableKnown, MemoryFreed, VotersHeard
 from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, RequestsAreTheLog
 from gf_i2p.simulator.cluster.invariants.office import (
@@ -126,6 +126,7 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     PacksContinue,
     JoinGoesOn,
     ChangesExplained,
+    LeavingWaits,
     LeaversForgotten,
     TicksEnd,
     HeartbeatsSpaced,

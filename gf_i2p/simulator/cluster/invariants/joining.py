@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gf_i2p.raft.effects import Effects, Send
-from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable
+from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
 from gf_i2p.raft.membership_change import MAX_ROUNDS
-from gf_i2p.simulator.cluster.invariants.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.log_values import ClusterServer, LogPack, decode_server_id
@@ -113,6 +113,38 @@ def _took_nothing(request: Request | None, response: Response) -> bool:
         and request.type is MessageType.SYNC_LOG_REQUEST
         and 1 <= response.next_index <= request.last_log_index + 1
     )
+
+
+class LeavingWaits(Invariant):
+    """A leader removes a server when that server has answered that it leaves, or after a time-out (thesis 4.2.2).
+
+    The time-out is the minimum election time-out. A lost request counts as an answer.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._told: dict[int, tuple[int, int, int, float]] = {}  # by leader: term, peer, tag and time of the request
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        term, peer, tag, since = self._told.get(server.id, (0, 0, 0, 0.0))
+        if term and (not server.leads or server.term != term):
+            del self._told[server.id]
+            term = 0
+        if term:
+            is_over = isinstance(event, Tick) and clock >= since + server.timing.election_min - ROUNDING
+            answered = isinstance(event, Answered | Failed) and event.tag == tag
+            removed = peer not in server.voters
+            if removed and not is_over and not answered:
+                raise self.violated(
+                    f"leader {server.id} removes server {peer}, {clock - since:.3f} s after it was told"
+                )
+            if removed:
+                del self._told[server.id]
+            elif isinstance(event, Tick) and clock >= since + server.timing.election_min + ROUNDING:
+                raise self.violated(f"leader {server.id} waits for server {peer} to leave, for {clock - since:.3f} s")
+        for send in effects.sends:
+            if send.request.type is MessageType.LEAVE_CLUSTER_REQUEST:
+                self._told[server.id] = server.term, send.peer, send.tag, clock
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.log_values import LogPack, SnapshotSyncRequest, record_bytes
-from gf_i2p.wire.messages import MessageType, OversizedRequest, Request, Response
+from gf_i2p.wire.messages import NOBODY, MessageType, OversizedRequest, Request, Response
 
 _WITHOUT_TERM: Final = {
     MessageType.JOIN_CLUSTER_REQUEST,
@@ -76,7 +76,8 @@ class HonestIndexes(Invariant):
     of a snapshot: the offset behind the block if accepted; otherwise an offset behind blocks of this very snapshot, or
     the block's own offset when the snapshot does not help. Entries over a limit are passed over: an AppendEntries is
     answered as if it were empty. Any other such request is refused, a snapshot with 0. Then the server says that it
-    cannot follow its leader.
+    cannot follow its leader. A question for the leader: an index above 0 if the server leads, or hears the leader that
+    it names; otherwise 0, and nobody is named.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -91,9 +92,22 @@ class HonestIndexes(Invariant):
         if not isinstance(event, Incoming):
             return
         request = event.request
+        if request.type is MessageType.CLIENT_REQUEST and not request.entries:
+            for reply in effects.replies:
+                self._check_question(server, reply.response)
         for reply in effects.gated_replies:
             if reply.token is event.token and request.type in _OF_LEADERS:
                 self._check(server, request, reply.response)
+
+    def _check_question(self, server: ServerFacts, response: Response) -> None:
+        hears = response.next_index > 0
+        named = response.destination
+        right = server.leads if response.accepted else named == (server.leader if hears else NOBODY)
+        if not right or (hears and named == NOBODY):
+            raise self.violated(
+                f"server {server.id} {'leads' if response.accepted else 'does not lead'} by its answer, hears server "
+                f"{named}, and names the index {response.next_index}"
+            )
 
     def _check(self, server: ServerFacts, request: Request, response: Response) -> None:
         index, after_log = response.next_index, server.memory.last_index + 1

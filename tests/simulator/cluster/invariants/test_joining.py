@@ -9,7 +9,7 @@ import pytest
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
 from gf_i2p.raft.membership_change import MAX_ROUNDS
-from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn, LeaversForgotten
+from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn, LeaversForgotten, LeavingWaits
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import LogPack, encode_server_id
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
@@ -241,3 +241,38 @@ def test_a_server_that_knows_of_its_removal_gets_no_more_entries() -> None:
     check, sends = told(3)
     check.facts.servers[1].configurations.append((4, (1, 2, 3)))  # the server comes back
     sends(Tick(), 2)
+
+
+class Told:
+    """A leader that has told server 3 to leave, at 1.0 s."""
+
+    def __init__(self) -> None:
+        self.facts = facts([], [], [])
+        self.check, self.server = LeavingWaits(self.facts), leader(self.facts, 1, 1)
+        self.over = 1.0 + self.facts.timing.election_min
+        leave = Send(3, Request(MessageType.LEAVE_CLUSTER_REQUEST, 1, 3, 1, 0, 0, 0), 7)
+        self.check.takes(self.server, Tick(), Effects(sends=[leave]), 1.0)
+
+    def take(self, event: Input, clock: float, *, removes: bool = True) -> None:
+        if removes:
+            self.server.configurations = [(2, (1, 2))]
+        self.check.takes(self.server, event, Effects(), clock)
+
+
+def test_a_server_that_was_told_to_leave_gets_the_time_to_answer() -> None:
+    answer = Response(MessageType.LEAVE_CLUSTER_RESPONSE, 3, 1, 1, 1, accepted=True)
+    for event in (Answered(3, 7, answer), Failed(3, 7)):
+        Told().take(event, 1.1)
+    made = Told()
+    made.take(Tick(), 1.1, removes=False)
+    made.take(Tick(), made.over)
+    made.take(Tick(), made.over)
+    early = Told()
+    fires(early.check, lambda: early.take(Tick(), early.over - 0.1), "leader 1 removes server 3, 0.400 s after it was")
+    other = Told()
+    fires(other.check, lambda: other.take(Failed(3, 8), 1.1), "leader 1 removes server 3, 0.100 s after it was told")
+    late = Told()
+    fires(late.check, lambda: late.take(Tick(), late.over + 0.1, removes=False), "waits for server 3 to leave, for 0.6")
+    deposed = Told()
+    deposed.server.leads = False
+    deposed.take(Tick(), 1.1)

@@ -193,3 +193,34 @@ def test_entries_over_a_limit_are_passed_over(
         take()
     else:
         fires(check, take, wrong)
+
+
+@pytest.mark.parametrize(
+    ("leads", "leader", "accepted", "named", "index", "right"),
+    [
+        (True, 1, True, 1, 4, True),
+        (False, 2, True, 2, 4, False),
+        (False, 2, False, 2, 4, True),
+        (False, 2, False, NOBODY, 0, True),
+        (False, NOBODY, False, NOBODY, 0, True),
+        (False, NOBODY, False, NOBODY, 1, False),
+        (False, 2, False, 2, 0, False),
+        (False, 2, False, 3, 4, False),
+    ],
+)
+def test_an_answer_to_a_question_names_a_leader_that_is_heard(
+    leads: bool, leader: int, accepted: bool, named: int, index: int, right: bool
+) -> None:
+    found = facts([A1, B1, C1], [])
+    check, one = HonestIndexes(found), found.servers[1]
+    one.leads, one.leader = leads, leader
+    request = Request(MessageType.CLIENT_REQUEST, 2, 1, 0, 0, 0, 0)
+    response = Response(MessageType.APPEND_ENTRIES_RESPONSE, 1, named, 1, index, accepted=accepted)
+
+    def take() -> None:
+        check.takes(one, Incoming("token", request), Effects(replies=[SendReply("token", response)]), 0.0)
+
+    if right:
+        take()
+    else:
+        fires(check, take, "by its answer")
