@@ -1,16 +1,19 @@
 """The guard of the speed: `python -m integration.bench.guard` fails when an entry costs a quarter more than it did.
 
 The cost of an entry is processor time of the leader, of a follower and of a node's history process, under the three
-loads. The unit is the time of a fixed piece of Python work in the same run, so the figures mean the same on another
-machine. `guard.json` keeps the figures of the last release.
+loads; and of any node that reads and applies a server's record. The unit is the time of a fixed piece of Python work in
+the same run, so the figures mean the same on another machine. `guard.json` keeps the figures of the last release.
 
 Exit codes: 0 no cost has grown by a quarter, 1 a cost has, or nothing could be measured.
 """
 
 import argparse
 import asyncio
+import cProfile
 import hashlib
+import io
 import json
+import pstats
 import statistics
 import struct
 import sys
@@ -19,6 +22,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from gf_i2p.farm.record.status_record import Leaf, Meta, ReportedConfig, StatusRecord
+from gf_i2p.farm.state import FarmState
 from gf_i2p.transport.event_loop import loop_factory
 from integration.bench import load, profile
 from integration.bench.report import align
@@ -29,7 +34,7 @@ from integration.bench.workloads import VALUE_BYTES, WORKLOADS, Sample, Workload
 from integration.harness.processes import ProcessEndedError
 
 KEPT: Final = Path(__file__).with_name("guard.json")
-ALLOWED: Final = {"leader": 1.25, "follower": 1.25, "history": 2.0}
+ALLOWED: Final = {"leader": 1.25, "follower": 1.25, "history": 2.0, "node": 1.25}
 """A cost that is more than so many times the kept cost fails. The history works in bursts, so its cost varies."""
 TRIES: Final = 3
 """A machine that does other work makes an entry dearer now and then, and never cheaper: the cheapest try counts."""
@@ -37,6 +42,8 @@ SECONDS: Final = 2.0
 WARMUP: Final = 0.5
 RECORDED: Final = 5
 _PASSES: Final = 10_000
+_RECORDS: Final = 6_000
+_TITLES: Final = {workload.name: workload.title for workload in WORKLOADS} | {"records": "a server's record"}
 
 T = TypeVar("T")
 Costs = dict[str, dict[str, float]]
@@ -59,8 +66,28 @@ def calibrate() -> float:
     return (time.process_time() - began) / _PASSES
 
 
+def record_seconds() -> float:
+    """Return the processor seconds in which a node reads and applies one record of a server."""
+    leaf = Leaf(bytes(range(32)), up=True)
+    config, meta = ReportedConfig("meta", 30_000, "0.1.0"), Meta("A" * 524, "auto", publishing=False)
+    router = {"uptime": 3_600_000, "participatingTunnels": 40, "bandwidthIn": 1000, "bandwidthOut": 1000}
+    values = []
+    for number in range(_RECORDS):
+        date_ms, server = 1_790_000_000_000 + number, 1 + number % NODES
+        record = StatusRecord(
+            "farm", date_ms, server, router_up=True, router=router, meta=meta, leaves=(leaf,), config=config
+        )
+        values.append(record.encode())
+    state = FarmState("farm")
+    state.configure(tuple(range(1, NODES + 1)))
+    began = time.process_time()
+    for index, value in enumerate(values, 1):
+        state.apply(value, index)
+    return (time.process_time() - began) / _RECORDS
+
+
 def json_values() -> list[bytes]:
-    """Return 1,024 JSON objects of 1 KiB: as all that a farm posts, each node parses such a value once."""
+    """Return 1,024 JSON objects of 1 KiB, which are no records: a node sees that without a parse."""
     values = []
     for number in range(1024):
         fields = {f"field{place}": (number * 2654435761 + place) % 2**32 for place in range(40)}
@@ -94,10 +121,10 @@ def grown(found: Costs, kept: Costs) -> list[str]:
 def table(found: Costs, kept: Costs) -> str:
     """Return the figures as aligned text."""
     lines = [["Cost of an entry", "", "now", "kept", "ratio"]]
-    for workload in WORKLOADS:
-        for who, now in found[workload.name].items():
-            before = kept[workload.name][who]
-            lines.append([workload.title, who, f"{now:.3f}", f"{before:.3f}", f"{now / before:.2f}"])
+    for name, costs in found.items():
+        for who, now in costs.items():
+            before = kept[name][who]
+            lines.append([_TITLES[name], who, f"{now:.3f}", f"{before:.3f}", f"{now / before:.2f}"])
     return align(lines, left=2)
 
 
@@ -118,7 +145,9 @@ async def recorded(directory: Path) -> Costs:
 async def _all(directory: Path) -> Costs:
     """Measure on a fresh farm: on another one, the history would still write what the last load left."""
     async with FARM.cluster(directory) as cluster:
-        return {workload.name: await _one(cluster, workload) for workload in WORKLOADS}
+        found = {workload.name: await _one(cluster, workload) for workload in WORKLOADS}
+    before, record = calibrate(), record_seconds()
+    return found | {"records": {"node": record / statistics.mean((before, calibrate()))}}
 
 
 async def _load(cluster: Cluster, workload: Workload, seconds: float) -> Sample:
@@ -146,6 +175,14 @@ async def profiled(directory: Path, workload: Workload) -> str:
         await profile.sample(leader.pid, SECONDS, output)
     rows, _ = profile.read_folded(output)
     return f"The leader under {workload.title}:\n{profile.function_table(rows[: profile.TOP])}"
+
+
+def _profiled_records() -> str:
+    """Return the functions in which a node spends its time when it applies records, as text."""
+    profiler, text = cProfile.Profile(), io.StringIO()
+    profiler.runcall(record_seconds)
+    pstats.Stats(profiler, stream=text).sort_stats("tottime").print_stats(profile.TOP)
+    return text.getvalue()
 
 
 def _in_loop(work: Coroutine[Any, Any, T]) -> T:
@@ -187,6 +224,8 @@ def _compare(directory: Path) -> int:
             place = directory / workload.name
             place.mkdir()
             print(f"\n{_in_loop(profiled(place, workload))}")
+    if "records" in worse:
+        print(f"\nA node that applies records:\n{_profiled_records()}")
     if worse:
         print(
             f"\nAn entry costs a quarter more than it did, or its history twice as much: {', '.join(worse)}. Find "

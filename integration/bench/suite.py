@@ -127,7 +127,7 @@ class Suite:
 
     @staticmethod
     def _in_loop(system: System, work: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=system.new_loop or loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(work)
 
     async def _measure(self, system: System) -> None:

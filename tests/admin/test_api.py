@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from gf_i2p.admin import api as api_module
 from gf_i2p.admin.api import Api
 from gf_i2p.admin.local_interface import LocalInterface
 from gf_i2p.admin.local_socket import ADDRESS_BYTES, MAX_PAGE, MAX_PAGE_BYTES, socket_address
@@ -81,6 +82,30 @@ async def ask(tmp_path: Path) -> AsyncIterator[Asker]:
 
 async def test_status(ask: Asker) -> None:
     assert await ask("GET", "/v1/status") == (200, {"cluster": "farm"})
+
+
+async def test_askers_share_an_answer_that_is_long_to_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        made = 0
+
+        def describe() -> dict[str, int]:
+            nonlocal made
+            made += 1
+            return {"made": made}
+
+        node = await farm.leader()
+        local = LocalInterface(tmp_path / "s", Api(node.driver, describe, partial(of_running, node)))
+        await local.start()
+        try:
+            with socket_address(tmp_path / "s") as name:
+                async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(name)) as session:
+                    ask = Asker(node, session)
+                    assert [(await ask("GET", "/v1/status"))[1]["made"] for _ in range(3)] == [1, 2, 3]
+                    monkeypatch.setattr(api_module, "LEAST_SHARED", -1.0)
+                    monkeypatch.setattr(api_module, "ASKERS_SHARE", 1e-9)
+                    assert [(await ask("GET", "/v1/status"))[1]["made"] for _ in range(3)] == [4, 4, 4]
+        finally:
+            await local.stop()
 
 
 async def test_events_are_sentences_after_a_number(ask: Asker) -> None:

@@ -6,6 +6,7 @@ history again, which starts another process.
 """
 
 import asyncio
+import contextlib
 import os
 import sys
 from asyncio import StreamReader, StreamWriter
@@ -174,7 +175,9 @@ class RemoteHistory:
         answer = self._answer = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(seconds):
-                self._process.requests.writelines(encode_frame(head, body))
+                # The pipe may be closed a moment before `_receive` knows of the process's end, and says so.
+                with contextlib.suppress(RuntimeError, ConnectionError):
+                    self._process.requests.writelines(encode_frame(head, body))
                 head = await answer
         except TimeoutError:
             self._process.kill()

@@ -1,7 +1,6 @@
 """The interface of a system under measurement: start a cluster, load, kill and watch its processes."""
 
 import os
-from asyncio import AbstractEventLoop
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -135,4 +134,3 @@ class System:
     cluster: ClusterFactory
     workloads: tuple[Workload, ...] = WORKLOADS
     has_measures: bool = True  # False: a second client of a system whose other figures stand in another column
-    new_loop: Callable[[], AbstractEventLoop] | None = None  # None: uvloop's when installed, else asyncio's

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gf_i2p.farm.state import FarmState
 from integration.bench import guard
 from integration.bench.workloads import VALUE_BYTES, Sample
 
@@ -52,3 +53,22 @@ def test_the_table_shows_each_ratio() -> None:
     assert ["1", "sequential", "writer", "leader", "5.000", "4.000", "1.25"] in [
         line.split() for line in text.splitlines()
     ]
+
+
+def test_the_cost_of_a_record_is_measured_on_the_code_that_applies_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_RECORDS", 30)
+    applied: list[bytes] = []
+    apply = FarmState.apply
+
+    def noted(state: FarmState, value: bytes, index: int) -> None:
+        applied.append(value)
+        apply(state, value, index)
+        assert len(state.records) == min(index, 3), "each value is a record that counts"
+
+    monkeypatch.setattr(FarmState, "apply", noted)
+    assert guard.record_seconds() > 0
+    assert len(set(applied)) == 30
+    assert "record_seconds" in guard._profiled_records()
+    kept = {"records": {"node": 1.0}}
+    assert guard.grown({"records": {"node": 1.26}}, kept) == ["records"]
+    assert "a server's record" in guard.table({"records": {"node": 1.1}}, kept)

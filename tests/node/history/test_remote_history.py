@@ -239,6 +239,23 @@ class FalseProcess:
         return "ended with code 0"
 
 
+class ClosedPipe(FalseProcess):
+    """A killed process whose pipe uvloop has closed, before anybody knows of the end."""
+
+    def __init__(self) -> None:
+        super().__init__(b"")
+
+    def writelines(self, _: object) -> None:
+        asyncio.get_running_loop().call_soon(self.kill)
+        raise RuntimeError("unable to perform operation on <WriteUnixTransport closed=True>; the handler is closed")
+
+
+async def test_a_request_to_a_process_that_has_just_been_killed_says_that_the_process_has_ended(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="the history process ended with code 0"):
+        async with open_history(tmp_path / "history", ClosedPipe()):
+            pass
+
+
 async def test_bytes_that_are_no_answer_end_the_process(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match=r"the history process answered a frame of \d+ and \d+ bytes"):
         async with open_history(tmp_path / "history", FalseProcess(b"Segmentation fault")):
