@@ -116,7 +116,7 @@ class Suite:
     def _repeat(self, system: System) -> None:
         """Run one repeat. A failure of a system costs this repeat the rest of its figures, and is told at the end."""
         try:
-            self._in_loop(system, self._measure(system))
+            self._in_loop(self._measure(system))
         except* (BenchError, ProcessEndedError) as group:  # a load's writers fail as a group
             self._failures.append(f"{system.title}: {_first(group)}")
             say(f"FAILED, and goes on without: {self._failures[-1]}")
@@ -126,7 +126,7 @@ class Suite:
             return runner.run(limits.measure(directory))
 
     @staticmethod
-    def _in_loop(system: System, work: Coroutine[Any, Any, None]) -> None:
+    def _in_loop(work: Coroutine[Any, Any, None]) -> None:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(work)
 
