@@ -108,7 +108,7 @@ class Suite:
         if settings.profile is not None:
             farm = next(system for system in settings.systems if system.name == "farm")
             try:
-                self._in_loop(farm, self._profile(farm, settings.profile, report))
+                self._in_loop(self._profile(farm, settings.profile, report))
             except BenchError as error:  # the figures are worth showing without a profile
                 say(f"No profile: {error}")
         return report
