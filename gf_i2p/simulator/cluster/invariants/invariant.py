@@ -1,16 +1,21 @@
 """The base of all invariants: the events at which an invariant may look at the farm."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.raft.inputs import Input
 from gf_i2p.simulator.facts import Facts, FarmChoice, ServerFacts, Violation
 from gf_i2p.storage.loading import Loaded
-from gf_i2p.wire.entries import Entry
+from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
 
 ROUNDING: Final = 1e-6
 """Seconds by which two times may differ that are the same: clocks are floats."""
+
+
+def bytes_of(entries: Iterable[Entry]) -> int:
+    """Return the bytes of entries on the wire (proposal 150, "Log Contents"). The core has a function of its own."""
+    return sum(ENTRY_HEADER_BYTES + len(entry.value) for entry in entries)
 
 
 class Invariant:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from gf_i2p.raft.effects import Effects
 from gf_i2p.raft.inputs import Input, Stored, Tick
-from gf_i2p.raft.log import size_of
-from gf_i2p.simulator.cluster.invariants.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import Invariant, bytes_of
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
@@ -24,7 +23,7 @@ class MemoryFreed(Invariant):
         first, log = server.in_memory, server.memory
         if not isinstance(event, Stored) or first > server.stored or effects.write is not None:
             return
-        size = sum(map(size_of, log.slice(first, log.last_index)))
+        size = bytes_of(log.slice(first, log.last_index))
         if size > self.facts.cache_bytes:
             raise self.violated(
                 f"server {server.id} keeps the durable entries {first} to {server.stored} in memory, and {size} bytes "

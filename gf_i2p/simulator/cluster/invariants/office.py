@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from gf_i2p.raft.effects import Effects, Token
 from gf_i2p.raft.inputs import Answered, Incoming, Input, Proposal, Propose, Reachable, Read, StepDown
-from gf_i2p.raft.log import size_of
-from gf_i2p.simulator.cluster.invariants.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import Invariant, bytes_of
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
@@ -138,7 +137,7 @@ class EntriesTaken(Invariant):
         refused = {reply.token for reply in effects.replies if not reply.response.accepted}
         last = server.memory.last_index if write is None or not write.entries else write.first_index - 1
         for proposal in proposals:
-            count, size = len(proposal.entries), sum(map(size_of, proposal.entries))
+            count, size = len(proposal.entries), bytes_of(proposal.entries)
             if not count:
                 continue  # a question for the leader
             queued = sum(each for _, each, _ in waiting)

@@ -34,7 +34,7 @@ from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 class CallersAnswered(Invariant):
     """A server answers each request, or drops the caller, in the step that takes the request (Raft 5.1).
 
-    Only the entries of clients wait, and only while the server leads.
+    Only the entries of clients wait, and only while the server leads. A server drops another server only with a reason.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -55,12 +55,12 @@ class CallersAnswered(Invariant):
         for reply in (*effects.replies, *effects.gated_replies):
             waiting.discard(reply.token)
         waiting.difference_update(effects.dropped)
-        if (
-            isinstance(event, Incoming)
-            and event.token in waiting
-            and event.request.type is not MessageType.CLIENT_REQUEST
-        ):
-            raise self.violated(f"server {server.id} takes a {event.request.type.name}, and gives no answer")
+        if isinstance(event, Incoming) and event.request.type is not MessageType.CLIENT_REQUEST:
+            name = event.request.type.name
+            if event.token in waiting:
+                raise self.violated(f"server {server.id} takes a {name}, and gives no answer")
+            if event.token in effects.dropped and not effects.violation:
+                raise self.violated(f"server {server.id} drops a {name} without a reason")
         if waiting and not server.leads:
             raise self.violated(f"server {server.id} does not lead, and gives {len(waiting)} callers no answer")
 
@@ -69,8 +69,8 @@ class LeaderGoesOn(Invariant):
     """A leader that gets an answer sends at once what the peer needs next, and never too much at a time.
 
     Raft 5.3; `gf_i2p/raft/follower_progress.py`. Without a request on the way, the peer would wait for the next
-    heartbeat. At most `Flow.in_flight` requests to a peer are on the way. The leader also commits at once what a
-    majority has stored (Raft 5.4.2).
+    heartbeat. At most `Flow.in_flight` requests to a peer are on the way. New entries leave at once, and what a
+    majority has stored is committed at once (Raft 5.4.2).
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -82,6 +82,8 @@ class LeaderGoesOn(Invariant):
         if not server.leads:
             return
         flight = self._replication.answered(server, event)
+        if isinstance(event, Propose) and effects.write is not None:
+            self._check_new(server, voters, effects)
         owed: int | None = None
         if flight is not None and isinstance(event, Answered):
             following = voters[event.peer]
@@ -98,6 +100,14 @@ class LeaderGoesOn(Invariant):
         news = flight is not None and isinstance(event, Answered) and voters[event.peer].match > server.commit
         if news or isinstance(event, Stored):
             self._check_commit(server, voters)
+
+    def _check_new(self, server: ServerFacts, voters: Mapping[int, Following], effects: Effects) -> None:
+        """Check that new entries leave at once to each voter whose log is known to agree."""
+        told = {send.peer for send in effects.sends}
+        for voter, following in voters.items():
+            has_room = following.agrees and len(following.flights) < self.facts.flow.in_flight
+            if has_room and voter not in told and not effects.snapshot_wanted:
+                raise self.violated(f"leader {server.id} has new entries, and sends server {voter} nothing")
 
     def _check_commit(self, server: ServerFacts, voters: Mapping[int, Following]) -> None:
         has = [server.stored if voter == server.id else _match(voters, voter) for voter in server.voters]

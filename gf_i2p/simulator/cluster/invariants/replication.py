@@ -31,8 +31,15 @@ class Following:
     """By tag."""
     match: int = 0
     """Highest index that the voter has acknowledged to this leader."""
+    agrees: bool = False
+    """Whether the voter has accepted a request since the last loss or refusal."""
     refused: int = 0
     """Index of the last snapshot that the voter has refused for good; 0 for none."""
+
+    def lost(self) -> None:
+        """Note that no answer to an earlier request counts any more."""
+        self.flights.clear()
+        self.agrees = False
 
     @property
     def last(self) -> int:
@@ -68,22 +75,24 @@ class Replication:
         if following is None:
             return None
         if isinstance(event, Reachable):
-            following.flights.clear()
+            following.lost()
             return None
         assert isinstance(event, Answered | Failed)
         if event.tag not in following.flights or (isinstance(event, Answered) and event.response.term != server.term):
             return None
         if isinstance(event, Failed):
-            following.flights.clear()
+            following.lost()
             return None
         flight = following.flights.pop(event.tag)
         if not event.response.accepted:
-            following.flights.clear()
+            following.lost()
             if flight.block is not None and event.response.next_index == flight.block.offset:
                 following.refused = flight.block.last_log_index
         elif flight.block is None:
+            following.agrees = True
             following.match = max(following.match, flight.last)
         elif flight.block.done and event.response.next_index >= flight.block.offset + len(flight.block.data):
+            following.agrees = True
             following.match = max(following.match, flight.block.last_log_index)
         return flight
 
@@ -94,5 +103,5 @@ class Replication:
             previous = request.last_log_index
             following.flights[send.tag] = Flight(previous, previous + len(request.entries))
         elif request.type is MessageType.INSTALL_SNAPSHOT_REQUEST:
-            following.flights.clear()  # a block travels alone: other answers count no more
+            following.lost()  # a block travels alone: other answers count no more
             following.flights[send.tag] = Flight(0, 0, SnapshotSyncRequest.decode(request.entries[0].value))

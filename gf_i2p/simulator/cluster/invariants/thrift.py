@@ -9,8 +9,7 @@ from typing import Final
 
 from gf_i2p.raft.effects import Effects, HardState, Send
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
-from gf_i2p.raft.log import size_of
-from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant, bytes_of
 from gf_i2p.simulator.cluster.invariants.replication import Flight, Following, Replication
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
@@ -138,7 +137,7 @@ class NothingTwice(Invariant):
                 f"leader {server.id} sends server {send.peer} the entries {first} to {first + len(entries) - 1}, which "
                 f"the server has, or which are on the way, up to {following.last}"
             )
-        if len(entries) > flow.append_entries or (len(entries) > 1 and sum(map(size_of, entries)) > flow.append_bytes):
+        if len(entries) > flow.append_entries or (len(entries) > 1 and bytes_of(entries) > flow.append_bytes):
             raise self.violated(f"leader {server.id} sends {len(entries)} entries in one request")
 
     def _check_probe(self, server: ServerFacts, flight: Flight, event: Answered, send: Send) -> None:

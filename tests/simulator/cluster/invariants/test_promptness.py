@@ -56,9 +56,12 @@ def test_callers_get_an_answer() -> None:
     check, one = CallersAnswered(found), leader(found, 1, 1)
     check.boots(one, LOADED, [])
     fires(check, lambda: check.takes(one, incoming(), NOTHING, 0.0), "takes a APPEND_ENTRIES_REQUEST, and gives no")
-    for effects in (Effects(gated_replies=[reply()]), Effects(replies=[reply()]), Effects(dropped=["token"])):
+    named = Effects(dropped=["token"], violation="it lies")
+    for effects in (Effects(gated_replies=[reply()]), Effects(replies=[reply()]), named):
         check.boots(one, LOADED, [])
         check.takes(one, incoming(), effects, 0.0)
+    unnamed = Effects(dropped=["token"])
+    fires(check, lambda: check.takes(one, incoming(), unnamed, 0.0), "drops a APPEND_ENTRIES_REQUEST without a reason")
     check.takes(one, Propose([Proposal("a", [A1]), Proposal("b", [A1])]), NOTHING, 0.0)
     check.takes(one, incoming(MessageType.CLIENT_REQUEST), NOTHING, 0.0)
     check.takes(one, Tick(), NOTHING, 0.0)
@@ -111,6 +114,28 @@ def test_a_leader_sends_the_next_entries_at_once() -> None:
     led.take(led.answer(second, 3), third)
     led.take(led.answer(third, 4))  # the follower has all entries
     led.take(led.answer(third, 2))  # a second answer answers nothing
+
+
+def test_a_leader_sends_new_entries_at_once_to_a_voter_that_agrees() -> None:
+    def agreed() -> Led:
+        led = Led()
+        first = led.entries(0, A1, A1, A1)
+        led.take(Tick(), first)
+        led.take(led.answer(first, 4))
+        return led
+
+    def proposes(led: Led, *sends: Send) -> None:
+        write = Write(None, 4, (A1,), number=1)
+        event = Propose([Proposal("token", [A1])])
+        led.check.takes(led.server, event, Effects(sends=list(sends), write=write), 0.0)
+
+    led = agreed()
+    fires(led.check, lambda: proposes(led), "leader 1 has new entries, and sends server 2 nothing")
+    led = agreed()
+    proposes(led, led.entries(3, A1))
+    led = agreed()
+    led.take(Reachable(2))
+    proposes(led)  # the leader must first see whether the logs agree
 
 
 def test_a_leader_commits_at_once_what_a_majority_has() -> None:
