@@ -76,6 +76,8 @@ class JoinGoesOn(Invariant):
             joining = None
         if not server.leads:
             return
+        if joining is not None and joining.peer not in server.contacts and effects.notice is None:
+            raise self.violated(f"leader {server.id} gives newcomer {joining.peer} up, and gives no reason")
         owed = joining is not None and joining.answered(event, clock, self.facts.timing.election_max)
         for send in effects.sends:
             if send.request.type is MessageType.JOIN_CLUSTER_REQUEST and (joining is None or joining.peer != send.peer):
@@ -207,8 +209,8 @@ class LeaversForgotten(Invariant):
 class ChangesExplained(Invariant):
     """A leader refuses a change of the servers only for a reason (thesis 4.1, and Ongaro's correction of 2015).
 
-    The reasons: this change or another is under way; the last Configuration, or an entry of the leader's term, is not
-    committed; the change would change nothing, or leave no server.
+    A server that does not lead accepts none. The reasons: this change or another is under way; the last Configuration,
+    or an entry of the leader's term, is not committed; the change would change nothing, or leave no server.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -217,6 +219,9 @@ class ChangesExplained(Invariant):
         """By leader, the term in which it has invited a server, or told one to leave."""
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        asked = isinstance(event, Incoming) and event.request.type in _CHANGES
+        if asked and not server.leads and any(reply.response.accepted for reply in effects.replies):
+            raise self.violated(f"server {server.id} does not lead, and accepts a change of the servers")
         if not server.leads or self._pending.get(server.id, server.term) != server.term:
             self._pending.pop(server.id, None)
         if not server.leads:

@@ -27,6 +27,7 @@ class Inviting:
         self.facts = facts([application("a", 1)] * 9, [])
         self.check = JoinGoesOn(self.facts)
         self.server = leader(self.facts, 1, 1)
+        self.server.contacts = {2: "tcp://b:1", 3: "tcp://c:1"}
         self._tag = 0
         self.invitation = self.request(JOIN)
         self.take(Tick(), self.invitation)
@@ -103,6 +104,15 @@ def test_a_slow_newcomer_is_given_up_only_after_many_rounds() -> None:
     inviting, answer, clock = slow(MAX_ROUNDS - 1)
     early = partial(inviting.take, answer, notice="too slow", clock=clock)
     fires(inviting.check, early, "newcomer 3 took a request, and leader 1 gives up: too slow")
+
+
+def test_a_newcomer_is_given_up_with_a_reason() -> None:
+    inviting = Inviting()
+    inviting.server.contacts = {2: "tcp://b:1"}
+    fires(inviting.check, lambda: inviting.take(Tick()), "leader 1 gives newcomer 3 up, and gives no reason")
+    inviting = Inviting()
+    inviting.server.contacts = {2: "tcp://b:1"}
+    inviting.take(Tick(), notice="it was not heard")
 
 
 def test_a_newcomer_that_accepts_the_invitation_is_not_given_up() -> None:
@@ -276,3 +286,17 @@ def test_a_server_that_was_told_to_leave_gets_the_time_to_answer() -> None:
     deposed = Told()
     deposed.server.leads = False
     deposed.take(Tick(), 1.1)
+
+
+def test_only_a_leader_accepts_a_change_of_the_servers() -> None:
+    found = facts([], [])
+    check, one = ChangesExplained(found), found.servers[1]
+    request = Request(MessageType.REMOVE_SERVER_REQUEST, NOBODY, 1, 0, 0, 0, 0)
+    for accepted in (False, True):
+        response = Response(MessageType.REMOVE_SERVER_RESPONSE, 1, 2, 1, 1, accepted=accepted)
+        answered = Effects(replies=[SendReply("token", response)])
+        take = partial(check.takes, one, Incoming("token", request), answered, 0.0)
+        if accepted:
+            fires(check, take, "server 1 does not lead, and accepts a change of the servers")
+        else:
+            take()
