@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 from gf_i2p.farm.record.status_record import Leaf, Meta, ReportedConfig, StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.transport.event_loop import loop_factory
-from integration.bench import load, profile
+from integration.bench import instructions, load, profile
 from integration.bench.report import align
 from integration.bench.suite import BUILD, scratch
 from integration.bench.systems.farm import FARM
@@ -218,6 +218,11 @@ def _compare(directory: Path) -> int:
     kept: Costs = json.loads(KEPT.read_text())
     found = _in_loop(compared(directory, kept))
     print(table(found, kept))
+    counted = instructions.per_decode()
+    print(
+        "Instructions for a decoded AppendEntries: "
+        + ("`perf` cannot count any here" if counted is None else f"{counted:,}")
+    )
     worse = grown(found, kept)
     for workload in WORKLOADS:
         if workload.name in worse:
