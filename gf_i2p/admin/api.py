@@ -26,8 +26,6 @@ another machine by the farm's port (`remote_interface`). `ASKER` is the key of t
 import asyncio
 import base64
 import contextlib
-import json
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from secrets import token_hex
 from typing import Any, Final
@@ -35,6 +33,7 @@ from typing import Any, Final
 import structlog
 from aiohttp import web
 
+from gf_i2p.admin.descriptions import Describe, Descriptions
 from gf_i2p.admin.local_socket import (
     DEFAULT_TIMEOUT,
     LAST_SERVER,
@@ -65,10 +64,6 @@ CHANGE_SECONDS: Final = 30.0
 STEP_POLL_SECONDS: Final = 0.05
 SNAPSHOT_SECONDS: Final = 30.0
 """Most seconds to wait until the node has applied all committed entries and made the snapshot."""
-ASKERS_SHARE: Final = 0.05
-"""Share of a node's time that descriptions of a large farm may take."""
-LEAST_SHARED: Final = 0.005
-"""Seconds: an answer that takes less is made anew for each asker."""
 ASKER: Final = "asker"
 """Key of the user who asks, in a request from another machine."""
 
@@ -96,9 +91,9 @@ class Api:
         *,
         lacking: Callable[[ClusterServer], str | None] = lambda _: None,
         objection: Callable[[User | None, Sequence[bytes]], Awaitable[str | None]] = _no_objection,
-        administration: Callable[[], dict[str, Any]] = dict,
+        administration: Describe = dict,
         farm: Callable[[], Sequence[ClusterServer] | None] = lambda: None,
-        explain: Callable[[], dict[str, Any]] = dict,
+        explain: Describe = dict,
         reload: Callable[[], None] = lambda: None,
         events: Callable[[int], Sequence[Event]] = lambda _: (),
     ) -> None:
@@ -112,8 +107,7 @@ class Api:
         self._explain = explain
         self._reload = reload
         self._events = events
-        self._shared: dict[Callable[[], dict[str, Any]], tuple[str, float]] = {}
-        """Last answer of each description, and the time until which the answer is shared, by `time.monotonic`."""
+        self._descriptions = Descriptions()
         self._began = token_hex(8)  # the numbers of events begin anew with each start of the node
         self.remote_routes = (
             web.get("/v1/status", self._get_status),
@@ -133,28 +127,16 @@ class Api:
         )
 
     async def _get_status(self, _request: web.Request) -> web.Response:
-        return self._described(self._status)
+        return await self._described(self._status)
 
     async def _get_explanation(self, _request: web.Request) -> web.Response:
-        return self._described(self._explain)
+        return await self._described(self._explain)
 
     async def _get_administration(self, _request: web.Request) -> web.Response:
-        return self._described(self._administration)
+        return await self._described(self._administration)
 
-    def _described(self, describe: Callable[[], dict[str, Any]]) -> web.Response:
-        """Answer with a description of the node or the farm.
-
-        A farm with thousands of leaf members is long to describe. So all askers share an answer for a while, and
-        together they take `ASKERS_SHARE` of the node's time at most.
-        """
-        shared = self._shared.get(describe)
-        if shared is None or time.monotonic() >= shared[1]:
-            began = time.thread_time()
-            text = json.dumps(describe())
-            cost = time.thread_time() - began
-            pause = cost / ASKERS_SHARE if cost > LEAST_SHARED else 0.0
-            shared = self._shared[describe] = text, time.monotonic() + pause
-        return web.Response(text=shared[0], content_type="application/json")
+    async def _described(self, describe: Describe) -> web.Response:
+        return web.Response(text=await self._descriptions.text(describe), content_type="application/json")
 
     async def _get_events(self, request: web.Request) -> web.Response:
         after = _whole_number(request, "after", 0, MAX_INTEGER, least=0)

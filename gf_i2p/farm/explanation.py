@@ -4,7 +4,8 @@ The explanation follows from the log alone, so every server explains a choice in
 explains an old choice. `docs/publisher-choice.md` describes the rules.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from gf_i2p.farm.choice import tree
@@ -13,6 +14,7 @@ from gf_i2p.farm.choice.cost import LOAD, UNKNOWN_LOAD, LeafLoad
 from gf_i2p.farm.choice.listed_leaves import LeafInputs
 from gf_i2p.farm.choice.publisher import Choice, SetEntry
 from gf_i2p.farm.choice.score import MOST
+from gf_i2p.farm.pieces import Pieces, whole
 from gf_i2p.farm.record.bandwidth import WHOLE
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
@@ -45,14 +47,19 @@ NOT_KNOWN: Final = "not known"
 
 
 def explain(state: FarmState) -> dict[str, Any]:
-    """Return the explanation as a JSON object. All times are in ms.
+    """Return the explanation as a JSON object. See `explaining`."""
+    return whole(explaining(state))
+
+
+def explaining(state: FarmState) -> Pieces[dict[str, Any]]:
+    """Make the explanation as a JSON object, one leaf in each piece. All times are in ms.
 
     `farm_time` is the time since the epoch; null until half of the servers have posted. `in_office` is the time since
     the publisher was chosen. `parts` has the points of a score or cost, by name; null: not known, and not counted.
     """
     choice, inputs = state.choice, state.leaf_inputs()
     administration = state.administration
-    return {
+    explanation: dict[str, Any] = {
         "cluster": state.cluster,
         "farm_time": state.now_ms,
         "mode": choice.mode,
@@ -62,7 +69,7 @@ def explain(state: FarmState) -> dict[str, Any]:
         "why": why_publisher(state),
         "servers": [_server(state, choice, server) for server in sorted(state.servers)],
         "members": len(state.leaf_members),
-        "leaves": [*_listed(state, choice, inputs), *_left_out(choice)],
+        "leaves": [],
         "branches": len(choice.branches),
         "administration": {
             "moved_to": administration.moved_to,
@@ -76,12 +83,15 @@ def explain(state: FarmState) -> dict[str, Any]:
             "changes": [change.encode() for change in administration.log],
         },
     }
+    for leaf in chain(_listed(state, choice, inputs), _left_out(choice)):
+        explanation["leaves"].append(leaf)
+        yield
+    return explanation
 
 
 def lines(state: FarmState) -> list[str]:
     """Return the explanation as lines of text."""
-    explanation = explain(state)
-    return list(_text_lines(explanation))
+    return list(text_lines(explain(state)))
 
 
 def why_publisher(state: FarmState) -> str:
@@ -144,7 +154,7 @@ def _server(state: FarmState, choice: Choice, server: int) -> dict[str, Any]:
 
 def _listed(state: FarmState, choice: Choice, inputs: LeafInputs) -> Iterator[dict[str, Any]]:
     for entry in choice.listed:
-        place = state.listing.listed[entry.hash].place
+        listed = state.listing.listed.get(entry.hash)  # None: the log has gone on since the choice
         load = _load(inputs, entry)
         yield {
             "leaf": to_b32_address(entry.hash),
@@ -154,7 +164,9 @@ def _listed(state: FarmState, choice: Choice, inputs: LeafInputs) -> Iterator[di
             "cost": entry.cost,
             "parts": None if load is None else load.parts(),
             "why": _why_cost(inputs, entry, load),
-            "branch": tree.branch_of(place, state.parameters.max_entries) if choice.branches else None,
+            "branch": tree.branch_of(listed.place, state.parameters.max_entries)
+            if choice.branches and listed is not None
+            else None,
         }
 
 
@@ -165,9 +177,9 @@ def _left_out(choice: Choice) -> Iterator[dict[str, Any]]:
 
 def _load(inputs: LeafInputs, entry: SetEntry) -> LeafLoad | None:
     """Return the load of a listed leaf; None when the newest record of the owner does not name the leaf."""
-    poster = inputs.posters.by_id[entry.owner]
-    leaf = poster.leaves.get(entry.hash)
-    return None if leaf is None else inputs.load(poster, entry.owner, leaf)
+    poster = inputs.posters.by_id.get(entry.owner)
+    leaf = None if poster is None else poster.leaves.get(entry.hash)
+    return None if poster is None or leaf is None else inputs.load(poster, entry.owner, leaf)
 
 
 def _why_cost(inputs: LeafInputs, entry: SetEntry, load: LeafLoad | None) -> list[str]:
@@ -190,7 +202,8 @@ def _score_part(name: str, points: int | None) -> str:
     return f"{_SCORE_PARTS[name]} {NOT_KNOWN if points is None else f'{points}/{MOST[name]}'}"
 
 
-def _text_lines(explanation: dict[str, Any]) -> Iterator[str]:
+def text_lines(explanation: Mapping[str, Any]) -> Iterator[str]:
+    """Yield an explanation as lines of text."""
     verb = VERBS.get(explanation["mode"], "publishes")
     if explanation["publisher"] is None:
         yield f"nobody publishes: {explanation['why']}"

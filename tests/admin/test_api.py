@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gf_i2p.admin import api as api_module
+from gf_i2p.admin import descriptions
 from gf_i2p.admin.api import Api
 from gf_i2p.admin.local_interface import LocalInterface
 from gf_i2p.admin.local_socket import ADDRESS_BYTES, MAX_PAGE, MAX_PAGE_BYTES, socket_address
@@ -101,8 +101,8 @@ async def test_askers_share_an_answer_that_is_long_to_make(tmp_path: Path, monke
                 async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(name)) as session:
                     ask = Asker(node, session)
                     assert [(await ask("GET", "/v1/status"))[1]["made"] for _ in range(3)] == [1, 2, 3]
-                    monkeypatch.setattr(api_module, "LEAST_SHARED", -1.0)
-                    monkeypatch.setattr(api_module, "ASKERS_SHARE", 1e-9)
+                    monkeypatch.setattr(descriptions, "LEAST_SHARED", -1.0)
+                    monkeypatch.setattr(descriptions, "ASKERS_SHARE", 1e-9)
                     assert [(await ask("GET", "/v1/status"))[1]["made"] for _ in range(3)] == [4, 4, 4]
         finally:
             await local.stop()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridges.hosting_protocol import MAX_STREAMS_PER_DESTINATION, StreamLimits
+from gf_i2p.farm.pieces import whole
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.node.node import Node
@@ -97,7 +98,7 @@ async def test_mode_failover_makes_who_serves(tmp_path: Path) -> None:
         assert status["publishing"]["max_streams"] == 40
         assert (status["mode"], status["farm_mode"], status["publisher"]) == ("failover", "failover", 1)
         assert status["publishing"]["master"] == KEYS.destination.b32
-        found = explanation(node)
+        found = whole(explanation(node))
         assert found["lines"][0].startswith("server 1 serves (failover): it is the only server that can")
         assert bridge.sent == [], "a master is never used in both modes"
 
@@ -139,7 +140,7 @@ async def test_the_explanation_is_the_farms_and_ours(tmp_path: Path) -> None:
         node = await farm.leader()
         await posted(node)
         await becomes("chosen", lambda: node.farm_tasks.view.choice.publisher == 1)
-        found = explanation(node)
+        found = whole(explanation(node))
         assert (found["id"], found["farm"]["publisher"], found["this"]["mode"]) == (1, 1, "dry-run")
         assert found["lines"][0].startswith("server 1 would publish (dry-run): it is the only server that can")
         assert found["applied"] == node.farm_tasks.view.applied

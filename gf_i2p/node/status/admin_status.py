@@ -4,6 +4,7 @@ from typing import Any
 
 from gf_i2p.farm.admin_entries import AdminChange, Administration
 from gf_i2p.farm.parameters import Parameters, ranges
+from gf_i2p.farm.pieces import Pieces, whole
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
@@ -13,26 +14,41 @@ from gf_i2p.wire.key_proof import PublicKey
 from gf_i2p.wire.messages import NOBODY
 
 
-def administration(node: Node) -> dict[str, Any]:
-    """Describe the administrators' decisions. "applied": index of the last log entry that was applied.
+def administration(node: Node) -> Pieces[dict[str, Any]]:
+    """Describe the administrators' decisions, in pieces. "applied": index of the last log entry that was applied.
 
     "leader" and "membership" are as in `node_status.status`.
     """
     core, view = node.driver.core, node.farm_tasks.view
+    applied = view.applied
+    farm = yield from describing(view.state)
     return {
         "cluster": node.cluster,
         "id": core.id,
         "leader": None if core.leader == NOBODY else core.leader,
         "membership": membership_of(node),
-        "applied": view.applied,
+        "applied": applied,
         "server_keys": {str(server): str(PublicKey(key.key)) for server, key in sorted(node.server_keys.items())},
-        **described(view.state),
+        **farm,
     }
 
 
 def described(state: FarmState) -> dict[str, Any]:
-    """Describe the decisions in the farm's state. Times are in ms since the epoch, on the clocks of the authors."""
+    """Describe the decisions in the farm's state. See `describing`."""
+    return whole(describing(state))
+
+
+def describing(state: FarmState) -> Pieces[dict[str, Any]]:
+    """Describe the decisions in the farm's state, one leaf or member in each piece.
+
+    Times are in ms since the epoch, on the clocks of the authors.
+    """
     decisions, choice = state.administration, state.choice
+    members: list[dict[str, Any]] = []
+    for member, record in sorted(state.leaf_members.items()):
+        members.append(_member(state, member, record))
+        yield
+    leaves = yield from _leaves(state)
     return {
         "publisher": choice.publisher,
         "mode": choice.mode,
@@ -40,8 +56,8 @@ def described(state: FarmState) -> dict[str, Any]:
         "last_published": state.last_published_ms,
         "announced_at": state.announced_at,
         "servers": [_server(state, server) for server in sorted(state.servers)],
-        "leaves": _leaves(state),
-        "members": [_member(state, member, record) for member, record in sorted(state.leaf_members.items())],
+        "leaves": leaves,
+        "members": members,
         "parameters": _parameters(decisions),
         "sensed": [result.described() for result in decisions.sensing.all()],
         "log": [decision.encode() for decision in decisions.log],
@@ -62,7 +78,7 @@ def _server(state: FarmState, server: int) -> dict[str, Any]:
     }
 
 
-def _leaves(state: FarmState) -> list[dict[str, Any]]:
+def _leaves(state: FarmState) -> Pieces[list[dict[str, Any]]]:
     """Describe every leaf that a record or an administrator's entry names."""
     decisions, choice = state.administration, state.choice
     listed = {entry.hash: entry for entry in choice.listed}
@@ -72,6 +88,7 @@ def _leaves(state: FarmState) -> list[dict[str, Any]]:
             each = leaves.setdefault(leaf.hash, _leaf(leaf.hash))
             each["owners"].append(owner)
             each["up"] = bool(each["up"]) or (leaf.up and record.router_up)
+            yield
     for hash_ in [*listed, *decisions.excluded, *decisions.costs]:
         leaves.setdefault(hash_, _leaf(hash_))
     for hash_, each in leaves.items():
@@ -81,6 +98,7 @@ def _leaves(state: FarmState) -> list[dict[str, Any]]:
         each["set_cost"] = decisions.costs.get(hash_)
         each["excluded"] = _encoded(decisions.excluded.get(hash_))
         each["why_not"] = None if entry is not None else choice.left_out.get(hash_, "nobody names it now")
+        yield
     return sorted(leaves.values(), key=lambda each: (not each["listed"], str(each["address"])))
 
 
@@ -93,10 +111,11 @@ def _member(state: FarmState, member: int, record: StatusRecord) -> dict[str, An
 
     "age" is null before the first record of a server.
     """
-    heard = state.posters.by_id[member].heard_ms
+    poster = state.posters.by_id.get(member)  # None: the member was forgotten since the description began
+    age_ms = None if poster is None or state.now_ms is None else max(state.clock.passed_ms - poster.heard_ms, 0)
     return {
         "id": member,
-        "age": None if state.now_ms is None else max(state.clock.passed_ms - heard, 0) / 1000,
+        "age": None if age_ms is None else age_ms / 1000,
         "router_up": record.router_up,
         "leaves": [{"address": to_b32_address(leaf.hash), "up": leaf.up} for leaf in record.leaves],
     }

@@ -5,7 +5,8 @@ from dataclasses import asdict
 from typing import Any
 
 from gf_i2p import __version__
-from gf_i2p.farm.explanation import explain, lines
+from gf_i2p.farm.explanation import explaining, text_lines
+from gf_i2p.farm.pieces import Pieces
 from gf_i2p.node.node import Node
 from gf_i2p.node.status.publishing_status import publishing_status
 from gf_i2p.raft.configurations import majority
@@ -124,18 +125,24 @@ def _rounded(seconds: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 4) for name, value in seconds.items()}
 
 
-def explanation(node: Node) -> dict[str, Any]:
-    """Explain the farm's choice. "farm", and "lines" as text, follow from the log and are the same on every server.
+def explanation(node: Node) -> Pieces[dict[str, Any]]:
+    """Explain the farm's choice, in pieces.
 
-    "this" is the publishing status of this server. "leader" and "membership" are as in `status`.
+    "farm", and "lines" as text, follow from the log and are the same on every server. "this" is the publishing status
+    of this server. "leader" and "membership" are as in `status`.
     """
-    state, core = node.farm_tasks.view.state, node.driver.core
+    core, applied = node.driver.core, node.farm_tasks.view.applied
+    farm = yield from explaining(node.farm_tasks.view.state)
+    lines: list[str] = []
+    for line in text_lines(farm):
+        lines.append(line)
+        yield
     return {
         "id": core.id,
         "leader": None if core.leader == NOBODY else core.leader,
         "membership": membership_of(node),
-        "applied": node.farm_tasks.view.applied,
-        "farm": explain(state),
-        "lines": lines(state),
+        "applied": applied,
+        "farm": farm,
+        "lines": lines,
         "this": publishing_status(node.farm_tasks),
     }

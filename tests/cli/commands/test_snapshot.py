@@ -180,7 +180,7 @@ def test_saving_says_what_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFi
     node, path = tmp_path / "server-1", tmp_path / "s"
     capsys.readouterr()
     for words, says in (
-        ([tmp_path, path], "is not a node's directory"),
+        ([tmp_path, path], "is a farm's directory: name one of its servers"),
         ([node, path], "is empty: there is nothing to save yet"),
         ([node, tmp_path / "none" / "s"], "none is not a directory"),
         ([node, tmp_path, "--force"], f"{tmp_path} is a directory: name a file"),
