@@ -237,7 +237,7 @@ class PatientServers(Invariant):
                 f"server {server.id} stands for election in term {server.term}, {clock - waiting.granted_at:.3f} s "
                 "after it has granted a vote"
             )
-        if grants:
+        if grants and server.leader == NOBODY:  # otherwise the wait for the leader counts, which doubt shortens
             waiting.granted_at = clock
         match event:
             case Incoming(_, request) if (

@@ -97,7 +97,8 @@ class LeaderGoesOn(Invariant):
                 raise self.violated(f"leader {server.id} has {len(following.flights)} requests to {peer} on the way")
         if owed is not None and not voters[owed].flights and not effects.snapshot_wanted:
             raise self.violated(f"leader {server.id} has an answer of server {owed}, and does not go on")
-        news = flight is not None and isinstance(event, Answered) and voters[event.peer].match > server.commit
+        accepts = flight is not None and isinstance(event, Answered) and event.response.accepted
+        news = accepts and isinstance(event, Answered) and voters[event.peer].match > server.commit
         if news or isinstance(event, Stored):
             self._check_commit(server, voters)
 
@@ -212,8 +213,9 @@ class PatienceEnds(Invariant):
             if not server.leads:
                 self._doubt(server, event, patience, clock)
         elif isinstance(event, Reachable) and event.peer == patience.leader:
+            if patience.doubted_at is not None or patience.refused_at is not None:
+                patience.misled = False
             patience.doubted_at = patience.refused_at = None
-            patience.misled = False
             patience.latest = max(patience.latest, patience.heard_at + server.timing.election_max)
         elif isinstance(event, Tick) and not server.leads and patience.follows(server):
             self._check_silence(server, patience, clock)

@@ -196,12 +196,13 @@ def test_servers_are_patient() -> None:
     take(Unreachable(1), Effects(), 37.0, term=7)
     stand(37.0 + timing.doubt_when_refused, term=8)  # the leader's machine refuses connections
     take(answer(2, 1, term=8), Effects(), 40.0, term=8)  # a higher term: that leader leads no more
-    one.term = 9
+    one.term, one.leader = 9, NOBODY
     take(Tick(), grants(one), 40.0, term=9)
     fires(check, lambda: stand(40.0 + timing.election_min / 2, term=10), "after it has granted a vote")
     stand(41.0 + timing.election_min, term=11)
     one.term = 12
     take(Tick(), grants(one), 50.0, term=12)
+    one.leader = 1
     take(message(12), Effects(), 50.0, term=12)  # the candidate has won, and then cannot be dialled
     take(Unreachable(1), Effects(), 50.0, term=12)
     stand(50.0 + timing.doubt, term=13)
