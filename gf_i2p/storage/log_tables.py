@@ -243,6 +243,7 @@ class Tables:
         if row is not None:
             chunk, entries = unpacked(self._path, row)
             if chunk.end > first:
+                self._unswept = self._unswept or first <= self._base.last + 1  # all that stays of the row is dropped
                 remainder = pack_chunk(chunk.first, entries[: first - chunk.first])
                 execute(
                     "UPDATE chunk SET entry_count = ?, checksum = ?, entries = ? WHERE first_index = ?",

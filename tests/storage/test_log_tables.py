@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 from itertools import islice
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gf_i2p.raft.effects import HardState, Write
@@ -42,6 +42,8 @@ def test_a_database_in_memory_is_a_log() -> None:
             Tables.on(connection, cluster=CLUSTER, server_id=8)
 
 
+# A row of which the dropped part alone was left after a truncation stayed.
+@example(0, [1, 1, 1, 1, 1, 1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 1, 1, 1, 3, 1], 1, 1)
 @settings(max_examples=examples(150), deadline=None)
 @given(
     st.integers(0, 2**32),
