@@ -116,7 +116,7 @@ async def test_when_servers_are_down_another_answers(tmp_path: Path) -> None:
         farm.kill(1)
         await farm.followed_leader()
         code, answer = await gf_json("status", farm.admin)
-        assert (code, answer["id"]) == (0, 2)
+        assert (code in {0, 3}, answer["id"]) == (True, 2), "server 3 may know the new leader first"
         farm.kill(2)
         farm.kill(3)
         code, _, error = await gf("status", farm.admin)
