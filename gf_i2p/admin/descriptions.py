@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, TypeVar
 
 from gf_i2p.farm.pieces import Pieces
+from gf_i2p.transport.request_slices import SLICE_SECONDS
 
-SLICE_SECONDS: Final = 0.001
 ASKERS_SHARE: Final = 0.05
 """Share of a node's time that descriptions may take."""
 LEAST_SHARED: Final = 0.005

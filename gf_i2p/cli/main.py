@@ -1,10 +1,8 @@
 """`gf-i2p`: the command line. With `--json`, every command prints JSON, also when the command fails."""
 
 import argparse
-import difflib
 import json
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -109,22 +107,13 @@ class _Parser(argparse.ArgumentParser):
     json = False
 
     def error(self, message: str) -> NoReturn:
-        message = _meant(message, self.prog)
+        from gf_i2p.cli.shared.meant import with_known_command
+
+        message = with_known_command(message, self.prog)
         if _Parser.json:
             print(json.dumps({"ok": False, "error": message, "outcome": "no"}))
             self.exit(Exit.USAGE)
         super().error(message)
-
-
-def _meant(message: str, program: str) -> str:
-    """Return argparse's message; for an unknown command, name the command that the operator may have meant."""
-    unknown = re.fullmatch(r"argument \w+: invalid choice: '(.*)' \(choose from (.*)\)", message)
-    if unknown is None:
-        return message
-    known = re.findall(r"[\w-]+", unknown[2])
-    near = difflib.get_close_matches(unknown[1], known, n=1)
-    hint = f"did you mean `{program} {near[0]}`" if near else f"`{program} --help` lists the commands"
-    return f"there is no command {unknown[1][:80]!r}: {hint}{'?' if near else ''}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,7 +14,7 @@ from gf_i2p.farm.choice.cost import LOAD, UNKNOWN_LOAD, LeafLoad
 from gf_i2p.farm.choice.listed_leaves import LeafInputs
 from gf_i2p.farm.choice.publisher import Choice, SetEntry
 from gf_i2p.farm.choice.score import MOST
-from gf_i2p.farm.pieces import Pieces, whole
+from gf_i2p.farm.pieces import Pieces
 from gf_i2p.farm.record.bandwidth import WHOLE
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
@@ -44,11 +44,6 @@ _UNKNOWN_PARTS: Final = {
 }
 NOT_KNOWN: Final = "not known"
 """How the text shows a part without points; the JSON has null."""
-
-
-def explain(state: FarmState) -> dict[str, Any]:
-    """Return the explanation as a JSON object. See `explaining`."""
-    return whole(explaining(state))
 
 
 def explaining(state: FarmState) -> Pieces[dict[str, Any]]:
@@ -87,11 +82,6 @@ def explaining(state: FarmState) -> Pieces[dict[str, Any]]:
         explanation["leaves"].append(leaf)
         yield
     return explanation
-
-
-def lines(state: FarmState) -> list[str]:
-    """Return the explanation as lines of text."""
-    return list(text_lines(explain(state)))
 
 
 def why_publisher(state: FarmState) -> str:

@@ -1,11 +1,13 @@
 """The reasons for the choice, in words and as JSON."""
 
 import json
+from typing import Any
 
 import pytest
 
 from gf_i2p.farm.choice.score import MOST
-from gf_i2p.farm.explanation import NOT_KNOWN, explain, lines, why_publisher
+from gf_i2p.farm.explanation import NOT_KNOWN, explaining, text_lines, why_publisher
+from gf_i2p.farm.pieces import whole
 from gf_i2p.farm.record.remote_sensing import RemoteDestination
 from gf_i2p.farm.record.status_record import Leaf
 from gf_i2p.farm.state import FarmState
@@ -14,6 +16,14 @@ from tests.farm.choice.test_publisher import GOOD
 from tests.farm.fed_farm import Farm
 from tests.farm.made_up_logs import log, take
 from tests.farm.strategies import leaf, record
+
+
+def explain(state: FarmState) -> dict[str, Any]:
+    return whole(explaining(state))
+
+
+def lines(state: FarmState) -> list[str]:
+    return list(text_lines(explain(state)))
 
 
 def address(number: int) -> str:

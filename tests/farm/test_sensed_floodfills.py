@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from gf_i2p.cli.shared.answer_text import sensed_lines
 from gf_i2p.farm.admin_entries import MAX_ENTRY_BYTES, AdminEntry, Administration
-from gf_i2p.farm.explanation import explain
+from gf_i2p.farm.explanation import explaining
+from gf_i2p.farm.pieces import whole
 from gf_i2p.farm.sensed_floodfills import (
     MAX_CLOSEST,
     MAX_DAYS,
@@ -22,7 +23,7 @@ from gf_i2p.farm.sensed_floodfills import (
 from gf_i2p.farm.state import FarmState
 from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
-from gf_i2p.node.status.admin_status import described
+from gf_i2p.node.status.admin_status import describing
 from tests.farm.strategies import leaf, record
 
 LEAF = bytes(range(32))
@@ -187,8 +188,8 @@ def test_it_is_shown_and_explained() -> None:
     state = farm()
     for number in range(5):
         state.apply(entry(number.to_bytes(32)).encode(), 4 + number)
-    shown = described(state)["sensed"]
-    assert explain(state)["administration"]["sensed"] == shown
+    shown = whole(describing(state))["sensed"]
+    assert whole(explaining(state))["administration"]["sensed"] == shown
     assert shown[0]["address"] == to_b32_address(bytes(32))
     lines = sensed_lines(shown)
     assert lines[0] == "closest floodfills sensed for 5 hashes, last at index 8, the first 3 shown here (all: --json)"

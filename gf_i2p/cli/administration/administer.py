@@ -36,6 +36,8 @@ APPLY_SECONDS: Final = 15.0
 """Most seconds to wait until the directory's node has applied the committed entry: two heartbeats are enough."""
 _ASK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
+_SET_POLL_SECONDS: Final = 0.5
+"""Seconds between two looks for a set: a user on another machine may ask ten times a second."""
 _SET_SECONDS: Final = 60.0
 """Most seconds to wait for the set that an administrator has ordered: 25 s for the router, and time for the log."""
 _ENTRY_ACTIONS: Final = {"publish-now": "publishNow"}
@@ -113,20 +115,23 @@ def _wait_for_set(options: argparse.Namespace, ask: Ask, order: int) -> Any:
 
     `order`: index of the order in the log.
     """
-    end = time.monotonic() + _SET_SECONDS
     _say(options, f"waiting until the publisher announces the new set, {_SET_SECONDS:.0f} s at most")
-    while True:
-        answer = ask(options.directory, "GET", "/v1/administration")
-        if answer["announced_at"] > order:
-            return answer
-        if time.monotonic() >= end:
-            raise CommandError(
-                f"the order is in the log, and no new set was announced within {_SET_SECONDS:.0f} s. The publisher's "
-                "`gf-i2p status` says what it waits for",
-                code=Exit.DEGRADED,
-                outcome="unknown",
-            )
-        time.sleep(1.0 if options.directory.is_file() else _POLL_SECONDS)  # from afar, each request costs a log-in
+    answer = _wait(
+        options.directory,
+        ask,
+        order,
+        lambda answer: answer["announced_at"] > order,
+        seconds=_SET_SECONDS,
+        pause=_SET_POLL_SECONDS,
+    )
+    if answer is None:
+        raise CommandError(
+            f"the order is in the log, and no new set was announced within {_SET_SECONDS:.0f} s. The publisher's "
+            "`gf-i2p status` says what it waits for",
+            code=Exit.DEGRADED,
+            outcome="unknown",
+        )
+    return answer
 
 
 def wait_until_applied(directory: Path, ask: Ask, index: int) -> Any:
@@ -134,7 +139,24 @@ def wait_until_applied(directory: Path, ask: Ask, index: int) -> Any:
 
     Raises `CommandError` when the node does not answer.
     """
-    end = time.monotonic() + APPLY_SECONDS
+    return _wait(
+        directory,
+        ask,
+        index,
+        lambda answer: answer["applied"] >= index,
+        seconds=APPLY_SECONDS,
+        pause=_POLL_SECONDS,
+    )
+
+
+def _wait(
+    directory: Path, ask: Ask, index: int, is_there: Callable[[Any], bool], *, seconds: float, pause: float
+) -> Any:
+    """Ask about administration until `is_there` accepts the answer, and return it; None after `seconds`.
+
+    `index`: the committed entry whose effect is awaited. Raises `CommandError` when the node does not answer.
+    """
+    end = time.monotonic() + seconds
     while True:
         try:
             answer = ask(directory, "GET", "/v1/administration")
@@ -142,11 +164,11 @@ def wait_until_applied(directory: Path, ask: Ask, index: int) -> Any:
             raise CommandError(
                 f"committed at index {index}, but the effect is unknown: {error}", code=error.code, outcome="unknown"
             ) from error
-        if answer["applied"] >= index:
+        if is_there(answer):
             return answer
         if time.monotonic() >= end:
             return None
-        time.sleep(_POLL_SECONDS)
+        time.sleep(pause)
 
 
 def administrators_file(path: Path) -> ClientFile:

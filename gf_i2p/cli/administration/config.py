@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,8 @@ from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import ask
-from gf_i2p.cli.shared.terminal import printable
+from gf_i2p.cli.shared.pieces import requests_of
+from gf_i2p.cli.shared.terminal import is_agreed, printable
 from gf_i2p.farm.admin_entries import MAX_REASON, AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.node.clock import now_ms
@@ -118,8 +119,7 @@ def _farm(place: Path) -> tuple[FarmFile, int]:
         raise CommandError(MEMBERSHIP_TEXTS["removed"], code=Exit.DEGRADED)
     if not answer["servers"]:
         raise CommandError(NOT_KNOWN, code=Exit.DEGRADED)
-    status = ask(place, "GET", "/v1/status")
-    return FarmFile.of_answers(answer, {server["id"]: server["endpoint"] for server in status["servers"]}), answer["id"]
+    return FarmFile.of_answers(answer, ask(place, "GET", "/v1/status")), answer["id"]
 
 
 def _compare(place: Path, path: Path, reason: str | None) -> list[Difference]:
@@ -139,12 +139,7 @@ def _ask(options: argparse.Namespace, found: Sequence[Difference]) -> None:
     if options.json or not sys.stdin.isatty():
         raise CommandError("nothing was changed: add --yes, or see `gf-i2p config diff`", code=Exit.USAGE)
     print("\n".join(_lines(found)))
-    try:
-        agreed = input("Change the farm? [y/N] ").strip().lower() in {"y", "yes"}
-    except EOFError:
-        print()  # the cursor stands behind the question
-        agreed = False
-    if not agreed:
+    if not is_agreed("Change the farm?"):
         raise CommandError("nothing was changed")
 
 
@@ -157,7 +152,7 @@ def _post(place: Path, entries: Sequence[AdminEntry]) -> int | None:
     except RecordError as error:
         raise CommandError(f"nothing was changed: {error}", code=Exit.USAGE) from error
     index, done = None, 0
-    for piece in _pieces(values):
+    for piece in requests_of(values, _PIECE_BYTES, _escaped):
         body = {"values": [value.decode() for value in piece]}
         path = f"/v1/entries?timeout={POST_SECONDS}"
         try:
@@ -171,18 +166,9 @@ def _post(place: Path, entries: Sequence[AdminEntry]) -> int | None:
     return index
 
 
-def _pieces(values: Sequence[bytes]) -> Iterator[list[bytes]]:
-    piece: list[bytes] = []
-    size = 0
-    for value in values:
-        length = 2 * len(value)  # JSON in JSON: a quote becomes two characters
-        if piece and size + length > _PIECE_BYTES:
-            yield piece
-            piece, size = [], 0
-        piece.append(value)
-        size += length
-    if piece:
-        yield piece
+def _escaped(value: bytes) -> int:
+    """Return the most bytes of an entry within a JSON text, where each quote becomes two characters."""
+    return 2 * len(value)
 
 
 def _lines(found: Sequence[Difference]) -> list[str]:

@@ -15,8 +15,8 @@ from gf_i2p.cli.shared.argument_types import seconds
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import request
+from gf_i2p.cli.shared.pieces import requests_of
 from gf_i2p.cli.shared.terminal import say_if_slow
-from gf_i2p.wire.limits import MAX_ENTRIES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,17 +59,7 @@ def run(options: argparse.Namespace) -> Answer:
 
 
 def _pieces(values: Sequence[str]) -> Iterator[list[str]]:
-    """Cut the values into posts of a legal size. A value that is too large is alone, and the node refuses it."""
-    piece: list[str] = []
-    size = 0
-    for value in values:
-        length = len(value.encode())
-        if piece and (len(piece) == MAX_ENTRIES or size + length > MAX_POST_BYTES):
-            yield piece
-            piece, size = [], 0
-        piece.append(value)
-        size += length
-    yield piece
+    return requests_of(values, MAX_POST_BYTES, lambda value: len(value.encode()))
 
 
 async def _post_all(directory: Path, values: Sequence[str], seconds: float, *, quiet: bool) -> Any:

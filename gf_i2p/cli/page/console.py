@@ -205,8 +205,7 @@ class Console:
             administration, status = [await self._ask("GET", path) for path in ("/v1/administration", "/v1/status")]
         except CommandError as error:
             return self._message("No answer", str(error), back="Back", status=503)
-        endpoints = {server["id"]: server["endpoint"] for server in status["servers"]}
-        text = FarmFile.of_answers(administration, endpoints).encode(administration["id"], datetime.now(UTC))
+        text = FarmFile.of_answers(administration, status).encode(administration["id"], datetime.now(UTC))
         headers = {"Content-Disposition": 'attachment; filename="farm.toml"'}
         return web.Response(text=text, content_type="application/toml", headers=headers)
 

@@ -16,7 +16,7 @@ from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import ProgressLine, printable
+from gf_i2p.cli.shared.terminal import ProgressLine, is_agreed, printable
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.node.clock import now_ms
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> Answer:
     if not options.json:
         print(printable(f"to {file.cluster}, as {file.user}:"))
         print("\n".join(f"  {printable(line)}" for line in lines))
-    if asks and not _agreed():
+    if asks and not is_agreed("Post this?"):
         raise CommandError("nothing was posted", code=Exit.USAGE)
     indexes = [] if options.dry_run else _post(options, file, entries)
     text = "nothing was posted: this was a dry run"
@@ -111,14 +111,6 @@ def plan_lines(entries: Sequence[AdminEntry], left_out: int) -> list[str]:
 
 def _size(entry: AdminEntry) -> int:
     return len(entry.encode())
-
-
-def _agreed() -> bool:
-    try:
-        return input("Post this? [y/N] ").strip().lower() in {"y", "yes"}
-    except EOFError:
-        print()  # the cursor stands behind the question
-        return False
 
 
 def _post(options: argparse.Namespace, file: ClientFile, entries: Sequence[AdminEntry]) -> list[int]:

@@ -1,6 +1,8 @@
-"""The directory that an operator may have meant, when a path is no node's directory."""
+"""The command or the directory that an operator may have meant."""
 
 import difflib
+import re
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -8,6 +10,17 @@ from gf_i2p.node.files.file_names import CONFIG_FILE
 
 _MOST_NAMES: Final = 1000
 """Most names of a directory that are compared with a mistyped name."""
+
+
+def with_known_command(message: str, program: str) -> str:
+    """Return argparse's message; for an unknown command, name the command that the operator may have meant."""
+    unknown = re.fullmatch(r"argument \w+: invalid choice: '(.*)' \(choose from (.*)\)", message)
+    if unknown is None:
+        return message
+    known = re.findall(r"[\w-]+", unknown[2])
+    near = difflib.get_close_matches(unknown[1], known, n=1)
+    hint = f"did you mean `{program} {near[0]}`" if near else f"`{program} --help` lists the commands"
+    return f"there is no command {unknown[1][:80]!r}: {hint}{'?' if near else ''}"
 
 
 def no_node_directory(path: Path) -> str:
@@ -37,6 +50,6 @@ def _near(path: Path) -> Path | None:
 def _names(path: Path) -> list[str]:
     """Return the names in a directory, in their order; none for a path that cannot be read."""
     try:
-        return sorted(each.name for _, each in zip(range(_MOST_NAMES), path.iterdir(), strict=False))
+        return sorted(each.name for each in islice(path.iterdir(), _MOST_NAMES))
     except OSError:
         return []

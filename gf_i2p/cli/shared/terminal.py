@@ -58,6 +58,15 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
+def is_agreed(question: str) -> bool:
+    """Ask a question on the terminal. Return whether the answer is yes; no answer (Ctrl-D) is no."""
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
+    except EOFError:
+        print()  # the cursor stands behind the question
+        return False
+
+
 def ask_farm_name(farm: str) -> None:
     """Ask for the farm's name. Raises `CommandError` for any other answer, or for none (Ctrl-D)."""
     try:

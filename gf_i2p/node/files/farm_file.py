@@ -99,8 +99,9 @@ class FarmFile(Table):
         return load_table(cls, path)
 
     @classmethod
-    def of_answers(cls, administration: Mapping[str, Any], endpoints: Mapping[int, str]) -> Self:
-        """Describe a farm by a node's answer to `GET /v1/administration`. `endpoints`: the endpoints, by id."""
+    def of_answers(cls, administration: Mapping[str, Any], status: Mapping[str, Any]) -> Self:
+        """Describe a farm by a node's answers to `GET /v1/administration` and `GET /v1/status`."""
+        endpoints = {server["id"]: server["endpoint"] for server in status["servers"]}
         return cls(
             format=1,
             cluster=administration["cluster"],

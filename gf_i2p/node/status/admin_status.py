@@ -4,7 +4,7 @@ from typing import Any
 
 from gf_i2p.farm.admin_entries import AdminChange, Administration
 from gf_i2p.farm.parameters import Parameters, ranges
-from gf_i2p.farm.pieces import Pieces, whole
+from gf_i2p.farm.pieces import Pieces
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
@@ -31,11 +31,6 @@ def administration(node: Node) -> Pieces[dict[str, Any]]:
         "server_keys": {str(server): str(PublicKey(key.key)) for server, key in sorted(node.server_keys.items())},
         **farm,
     }
-
-
-def described(state: FarmState) -> dict[str, Any]:
-    """Describe the decisions in the farm's state. See `describing`."""
-    return whole(describing(state))
 
 
 def describing(state: FarmState) -> Pieces[dict[str, Any]]:

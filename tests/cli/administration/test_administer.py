@@ -13,12 +13,13 @@ from gf_i2p.cli.main import main as run
 from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, NO_LEADER_KNOWN
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.pieces import whole
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.sensed_floodfills import Floodfill, Sensed
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.node.files.client_file import ClientFile
-from gf_i2p.node.status.admin_status import described
+from gf_i2p.node.status.admin_status import describing
 from gf_i2p.storage.private_files import write_private
 from integration.harness.local_farm import LocalFarm
 from integration.harness.processes import free_ports
@@ -62,7 +63,7 @@ class Node:
         applied = self.index - 1 if self.posted and self.behind > 0 else self.index
         self.behind -= bool(self.posted)
         standing = {"id": 1, "leader": self.leader, "membership": self.membership, "applied": applied}
-        return {"cluster": "farm", **standing, **described(self.state)}
+        return {"cluster": "farm", **standing, **whole(describing(self.state))}
 
 
 @pytest.fixture

@@ -3,10 +3,8 @@
 import json
 from pathlib import Path
 
-import pytest
-
-from gf_i2p.cli.administration import config
-from gf_i2p.cli.administration.config import _pieces
+from gf_i2p.cli.administration.config import _escaped
+from gf_i2p.cli.shared.pieces import requests_of
 from gf_i2p.netdb.encoding import to_b32_address
 from integration.harness.local_farm import until
 from tests.cli.program import PATIENCE, gf, gf_json
@@ -19,6 +17,11 @@ async def test_a_farm_is_exported_and_changed_to_what_the_file_says(tmp_path: Pa
     file = tmp_path / "farm.toml"
     async with administered(tmp_path / "farm") as farm:
         place = farm.directory / "server-1"
+
+        async def known() -> bool:
+            return (await gf("config", "export", place))[0] == 0
+
+        await until("server 1 knows what is committed", PATIENCE, known)
         code, answer = await gf_json("config", "export", farm.viewer, "--out", file)
         assert (code, answer["file"]) == (0, str(file))
         assert (await gf("config", "diff", place, file))[:2] == (0, "the farm is as the file says\n")
@@ -65,10 +68,9 @@ async def test_a_file_is_checked_without_a_farm(tmp_path: Path) -> None:
     assert text == f"{file} describes the farm farm. servers: 0; leaves: 1; parameters: 0\n"
 
 
-def test_many_changes_go_in_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "_PIECE_BYTES", 100)
+def test_many_changes_go_in_several_requests() -> None:
     values = [b"x" * 20] * 5 + [b"y" * 90]
-    pieces = list(_pieces(values))
+    pieces = list(requests_of(values, 100, _escaped))
     assert [value for piece in pieces for value in piece] == values
     assert [len(piece) for piece in pieces] == [2, 2, 1, 1]
     assert all(len(json.dumps({"values": [value.decode() for value in piece]})) < 300 for piece in pieces)

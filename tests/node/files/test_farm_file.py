@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.pieces import whole
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.farm_file import FarmFile, differences
-from gf_i2p.node.status.admin_status import described
+from gf_i2p.node.status.admin_status import describing
 from tests.farm.strategies import NOW, leaf, record
 
-ENDPOINTS = {1: "tcp://a:1", 2: "tcp://b:2"}
+STATUS = {"servers": [{"id": 1, "endpoint": "tcp://a:1"}, {"id": 2, "endpoint": "tcp://b:2"}]}
 WHEN = datetime(2026, 11, 27, 21, tzinfo=UTC)
 LEAF = to_b32_address(leaf(1).hash)
 
@@ -38,7 +39,7 @@ class Farm:
 
     @property
     def file(self) -> FarmFile:
-        return FarmFile.of_answers({"cluster": "farm", **described(self.state)}, ENDPOINTS)
+        return FarmFile.of_answers({"cluster": "farm", **whole(describing(self.state))}, STATUS)
 
 
 @pytest.fixture

@@ -4,10 +4,11 @@ from typing import Any
 
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.parameters import NAMES
+from gf_i2p.farm.pieces import whole
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
-from gf_i2p.node.status.admin_status import described
+from gf_i2p.node.status.admin_status import describing
 from tests.farm.strategies import NOW, leaf, record
 
 MEMBER = FIRST_LEAF_MEMBER_ID
@@ -18,7 +19,7 @@ def told(*entries: bytes) -> dict[str, Any]:
     state.configure([1, 2])
     for index, entry in enumerate(entries, 2):
         state.apply(entry, index)
-    return described(state)
+    return whole(describing(state))
 
 
 def says(action: str, by: str = "admin-a", **values: Any) -> bytes:

@@ -8,9 +8,21 @@ from gf_i2p.raft.inputs import Input
 from gf_i2p.simulator.facts import Facts, FarmChoice, ServerFacts, Violation
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
+from gf_i2p.wire.messages import MessageType
 
 ROUNDING: Final = 1e-6
 """Seconds by which two times may differ that are the same: clocks are floats."""
+
+OF_LEADERS: Final = frozenset(
+    {
+        MessageType.APPEND_ENTRIES_REQUEST,
+        MessageType.INSTALL_SNAPSHOT_REQUEST,
+        MessageType.JOIN_CLUSTER_REQUEST,
+        MessageType.LEAVE_CLUSTER_REQUEST,
+        MessageType.SYNC_LOG_REQUEST,
+    }
+)
+"""Requests that only a leader sends."""
 
 
 def bytes_of(entries: Iterable[Entry]) -> int:

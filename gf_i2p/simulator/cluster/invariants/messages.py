@@ -8,7 +8,7 @@ from typing import Final
 
 from gf_i2p.raft.effects import Effects, Send
 from gf_i2p.raft.inputs import Incoming, Input
-from gf_i2p.simulator.cluster.invariants.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import OF_LEADERS, Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
@@ -22,15 +22,6 @@ _WITHOUT_TERM: Final = {
     MessageType.CLIENT_REQUEST,
 }
 """Requests whose header names no term of an entry (docs/design/jraft.md)."""
-
-_OF_LEADERS: Final = {
-    MessageType.APPEND_ENTRIES_REQUEST,
-    MessageType.INSTALL_SNAPSHOT_REQUEST,
-    MessageType.JOIN_CLUSTER_REQUEST,
-    MessageType.LEAVE_CLUSTER_REQUEST,
-    MessageType.SYNC_LOG_REQUEST,
-}
-"""Requests that only a leader sends."""
 
 
 class RequestsAreTheLog(Invariant):
@@ -96,7 +87,7 @@ class HonestIndexes(Invariant):
             for reply in effects.replies:
                 self._check_question(server, reply.response)
         for reply in effects.gated_replies:
-            if reply.token is event.token and request.type in _OF_LEADERS:
+            if reply.token is event.token and request.type in OF_LEADERS:
                 self._check(server, request, reply.response)
 
     def _check_question(self, server: ServerFacts, response: Response) -> None:

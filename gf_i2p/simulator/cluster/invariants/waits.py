@@ -10,21 +10,12 @@ from typing import Final
 from gf_i2p.raft.effects import Effects
 from gf_i2p.raft.election_timeout import MAX_YIELDING
 from gf_i2p.raft.inputs import Answered, Incoming, Input, Reachable, StepDown, Tick, Unreachable
-from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import OF_LEADERS, ROUNDING, Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.messages import MessageType, Request
 
-_OF_LEADERS: Final = frozenset(
-    {
-        MessageType.APPEND_ENTRIES_REQUEST,
-        MessageType.INSTALL_SNAPSHOT_REQUEST,
-        MessageType.JOIN_CLUSTER_REQUEST,
-        MessageType.SYNC_LOG_REQUEST,
-        MessageType.LEAVE_CLUSTER_REQUEST,
-    }
-)
 _WAY: Final = 2
 """Maximum time-outs for which a leader that steps down gives way to the others."""
 
@@ -188,7 +179,7 @@ class WaitsFit(Invariant):
 
 
 def _is_heard(server: ServerFacts, request: Request) -> bool:
-    return request.type in _OF_LEADERS and request.source == server.leader and request.term == server.term
+    return request.type in OF_LEADERS and request.source == server.leader and request.term == server.term
 
 
 def _is_older_voter(server: ServerFacts, request: Request) -> bool:

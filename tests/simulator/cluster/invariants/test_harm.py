@@ -3,6 +3,8 @@
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 
@@ -41,16 +43,7 @@ from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
 from tests.raft.lab import application, configuration
-from tests.simulator.cluster.invariants import (
-    test_evidence,
-    test_joining,
-    test_memory,
-    test_messages,
-    test_office,
-    test_promptness,
-    test_thrift,
-    test_waits,
-)
+from tests.simulator.cluster import invariants
 from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
 
 A1, B1, C1, A2 = application("a", 1), application("b", 1), application("c", 1), application("a", 2)
@@ -398,17 +391,8 @@ def test_liveness_says_what_is_missing() -> None:
 
 def test_every_invariant_is_tested_here_and_says_what_it_states() -> None:
     elsewhere = {"StepsSucceed", "Linearizable", "Liveness", "Bounded"}
-    modules = (
-        test_evidence,
-        test_joining,
-        test_memory,
-        test_messages,
-        test_office,
-        test_promptness,
-        test_thrift,
-        test_waits,
-    )
-    names = {name: each for module in modules for name, each in vars(module).items()} | globals()
+    modules = [import_module(f"{invariants.__name__}.{found.name}") for found in iter_modules(invariants.__path__)]
+    names = {name: each for module in modules for name, each in vars(module).items()}
     tested = {name for name, each in names.items() if isinstance(each, type) and issubclass(each, Invariant)}
     assert {each.__name__ for each in ALL} - elsewhere == tested - {"Invariant"}
     assert all(each.__doc__ and each.__doc__ != Invariant.__doc__ for each in ALL)
