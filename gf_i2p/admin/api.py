@@ -12,6 +12,8 @@
     POST /v1/servers                    {"add": {"id": N, "endpoint": TEXT}} or {"remove": N}
                                         -> {"begun": true, "leader": LEADER THAT HAS BEGUN, "term": ITS TERM}
     POST /v1/stepdown                   {} -> {"leader": THE NEW LEADER, OR NULL}
+    POST /v1/admission                  what a newcomer says of itself -> what it must know of the farm; for a newcomer
+                                        only (node/membership/admission.py)
     POST /v1/reload                     {} -> the result, like "reload" of the status; same as SIGHUP
     GET  /v1/snapshot                   the bytes that `gf-i2p snapshot save` keeps (storage/snapshot_file.py)
 
@@ -45,9 +47,12 @@ from gf_i2p.admin.local_socket import (
     MAX_WAIT,
     NO_LEADER,
 )
+from gf_i2p.farm.admission import Admission
 from gf_i2p.farm.events import Event
+from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.node.access.roles import User, concerned
 from gf_i2p.node.consensus.driver import Driver, NotLeaderError
+from gf_i2p.node.membership.admission import AdmissionRefusedError
 from gf_i2p.raft.log import size_of
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.snapshot_file import SavedSnapshot
@@ -64,6 +69,7 @@ CHANGE_SECONDS: Final = 30.0
 STEP_POLL_SECONDS: Final = 0.05
 SNAPSHOT_SECONDS: Final = 30.0
 """Most seconds to wait until the node has applied all committed entries and made the snapshot."""
+NEWCOMERS_PATH: Final = "/v1/admission"
 ASKER: Final = "asker"
 """Key of the user who asks, in a request from another machine."""
 
@@ -80,7 +86,8 @@ class Api:
     files do. `farm` returns the members when this server was removed from the farm, otherwise None. `objection` returns
     why a user, or the operator of this server, may not post these values; None: the user may. `administration` returns
     the administrators' settings and their effect. `explain` returns the choice of the publisher, with reasons. `reload`
-    takes over changed files. `events` returns the farm's events after the event of this number.
+    takes over changed files. `events` returns the farm's events after the event of this number. `admit` has the farm
+    admit a newcomer, and returns what the newcomer must know.
     """
 
     def __init__(
@@ -96,6 +103,7 @@ class Api:
         explain: Describe = dict,
         reload: Callable[[], None] = lambda: None,
         events: Callable[[int], Sequence[Event]] = lambda _: (),
+        admit: Callable[[Admission], Awaitable[dict[str, Any]]] | None = None,
     ) -> None:
         self._driver = driver
         self._status = status
@@ -107,6 +115,7 @@ class Api:
         self._explain = explain
         self._reload = reload
         self._events = events
+        self._admit = admit
         self._descriptions = Descriptions()
         self._began = token_hex(8)  # the numbers of events begin anew with each start of the node
         self.remote_routes = (
@@ -120,6 +129,8 @@ class Api:
             web.post("/v1/stepdown", self._post_stepdown),
         )
         """The questions and changes that come from other machines, too."""
+        self.newcomer_route = web.post(NEWCOMERS_PATH, self._post_admission)
+        """The only request of a newcomer."""
         self.local_routes = (
             *self.remote_routes,
             web.post("/v1/reload", self._post_reload),
@@ -316,6 +327,21 @@ class Api:
         while core.leader == NOBODY and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110 -- no event says so
             await asyncio.sleep(STEP_POLL_SECONDS)
         return web.json_response({"leader": None if core.leader == NOBODY else core.leader})
+
+    async def _post_admission(self, request: web.Request) -> web.Response:
+        asker, body = request.get(ASKER), await _json(request)
+        if self._admit is None or asker is None or asker.ticket is None or not isinstance(body, dict):
+            raise web.HTTPNotFound
+        try:
+            return web.json_response(await self._admit(Admission.of_own_fields(asker.ticket, body)))
+        except RecordError as error:
+            raise _bad_request(str(error)) from error
+        except AdmissionRefusedError as error:
+            return error_answer(409, f"not admitted: {error}", outcome="no")
+        except NotCommittedError as error:
+            return error_answer(503, str(error), outcome="no")
+        except OutcomeUnknownError as error:
+            return error_answer(504, str(error), outcome="unknown")
 
     async def _post_reload(self, _request: web.Request) -> web.Response:
         self._reload()

@@ -6,9 +6,9 @@ The farm's port has authenticated the user before this module sees a request. A 
 port does not tell already, and no second port, certificate or destination is needed. Each connection carries one
 request, so no proxy can mix the requests of two users.
 
-An administrator may ask and change, and a viewer may ask. Other users get the 404 of a path that does not exist. Each
-user has `REQUESTS_PER_SECOND` on average, `REQUESTS_UNDER_WAY` at the same time, and `MOST_SECONDS` for each: some
-answers are long, and a user may not take them.
+An administrator may ask and change, and a viewer may ask. A newcomer may show its ticket, and nothing else. Other users
+get the 404 of a path that does not exist. Each user has `REQUESTS_PER_SECOND` on average, `REQUESTS_UNDER_WAY` at the
+same time, and `MOST_SECONDS` for each: some answers are long, and a user may not take them.
 
 A browser sends the login that a person has typed into it, also when another site's page makes the browser send a
 request. So a change must have a body of the type JSON, which no form can send, and no request may name another origin.
@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 
 from aiohttp import web
 
-from gf_i2p.admin.api import ASKER, Api, error_answer, errors_as_json
+from gf_i2p.admin.api import ASKER, NEWCOMERS_PATH, Api, error_answer, errors_as_json
 from gf_i2p.admin.quiet_answers import SILENT, without_banner
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.raft.token_bucket import TokenBucket
@@ -48,10 +48,10 @@ class RemoteInterface:
         """Prepare; `start` comes before the first request."""
         app = web.Application(
             client_max_size=_BODY_BYTES,
-            middlewares=[errors_as_json, self._with_asker, _not_for_other_sites, _viewers_change_nothing],
+            middlewares=[errors_as_json, self._with_asker, _not_for_other_sites, _within_rights],
         )
         app.on_response_prepare.extend([without_banner, _private])
-        app.add_routes(api.remote_routes)
+        app.add_routes([*api.remote_routes, api.newcomer_route])
         self._runner = web.AppRunner(app, access_log=None, logger=SILENT, shutdown_timeout=1.0)
         self._askers: dict[object, User] = {}
         """By the protocol of a connection, the user at its other end."""
@@ -72,7 +72,7 @@ class RemoteInterface:
             user = User(caller.user)
         except ValueError:
             return None
-        if server is None or user.role not in {Role.ADMIN, Role.VIEWER}:
+        if server is None or user.role not in {Role.ADMIN, Role.VIEWER, Role.NEWCOMER}:
             return None
         protocol = server()
         self._askers[protocol] = user
@@ -166,8 +166,12 @@ class _Patient:
 
 
 @web.middleware
-async def _viewers_change_nothing(request: web.Request, handler: _Handler) -> web.StreamResponse:
+async def _within_rights(request: web.Request, handler: _Handler) -> web.StreamResponse:
     user: User = request[ASKER]
+    if (user.role is Role.NEWCOMER) != (request.path == NEWCOMERS_PATH):
+        raise web.HTTPNotFound
+    if user.role is Role.NEWCOMER:
+        return await handler(request)
     if request.method != "GET" and user.role is not Role.ADMIN:
         return error_answer(
             403, f"{user.name} is a viewer, and only an administrator may change the farm", outcome="no"

@@ -48,6 +48,9 @@ COMMANDS: Final = {
     "members": CommandEntry(
         "show, add and remove the servers and leaf members of a running farm", "gf_i2p.cli.membership.members"
     ),
+    "join": CommandEntry(
+        "bring a new server into a farm, by a code from `members invite --code`", "gf_i2p.cli.membership.join"
+    ),
     "pipeline": CommandEntry("analyse the histories of farms with Spark", "gf_i2p.cli.pipeline.jobs"),
     "leaf": CommandEntry(
         "run a leaf member, which reports a router's leaf to the farm and has no vote",

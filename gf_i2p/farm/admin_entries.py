@@ -5,10 +5,11 @@ its poster and its date. The leader checks the poster's name before the entry en
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from gf_i2p.farm.admission import Admission, Admitted
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
 from gf_i2p.farm.sensed_floodfills import ClosestFloodfills, Sensed, SensedPost
@@ -38,6 +39,7 @@ ACTIONS: Final = (
     "set",
     "sensed",
     "serverKey",
+    "admit",
 )
 MAX_ENTRY_BYTES: Final = 8 << 10
 MAX_REASON: Final = 200
@@ -47,6 +49,8 @@ MAX_EXCLUDED: Final = 1024
 MAX_DRAINED: Final = 64
 MAX_SERVER_KEYS: Final = 1024
 """Most servers with a key in the log."""
+MAX_ADMITTED: Final = 256
+"""Most admissions that the farm keeps. An admission is kept while its server is a member, and before."""
 MAX_LOG: Final = 64
 """Most changes that are kept for the explanation of the choice."""
 _MAX_OPENINGS: Final = 32
@@ -80,11 +84,14 @@ class AdminEntry:
     key: bytes | None = None
     """For serverKey: the public half of the key (Ed25519, 32 bytes) by which the server logs in from now on. No choice
     of the farm may depend on this field, either."""
+    admission: Admission | None = None
+    """For admit: the new server, with its ticket. No choice of the farm may depend on this field, either."""
 
     @property
     def changes_no_choice(self) -> bool:
         """Whether no choice of the farm may depend on the entry."""
-        return self.sensed is not None or self.key is not None or self.action == "publishNow"
+        reports = self.sensed is not None or self.key is not None or self.admission is not None
+        return reports or self.action == "publishNow"
 
     def encode(self) -> bytes:
         """Return the JSON text of the log entry."""
@@ -100,6 +107,8 @@ class AdminEntry:
             entry["parameters"] = dict(self.parameters)
         if self.sensed is not None:
             entry |= self.sensed.encode()
+        if self.admission is not None:
+            entry["admission"] = self.admission.encode()
         return json.dumps(entry, separators=(",", ":")).encode()
 
     @classmethod
@@ -141,6 +150,7 @@ class AdminEntry:
             sensed=Sensed.parse(entry) if action == "sensed" else None,
             reason=reason,
             key=a_hash(entry.get("key"), "the key") if action == "serverKey" else None,
+            admission=Admission.parse(entry.get("admission")) if action == "admit" else None,
         )
 
     @property
@@ -153,6 +163,9 @@ class AdminEntry:
             return f"{self.action} {to_b32_address(self.hash)}{cost}"
         if self.server is not None:
             return f"{self.action} {self.server}"
+        if self.admission is not None:
+            ticket = self.admission.ticket
+            return f"admit server {ticket.server} at {self.admission.endpoint}, invited by {ticket.by}"
         if self.action == "publishNow":
             return "publish a new set now"
         if self.action == "set":
@@ -229,6 +242,8 @@ class Administration:
         """The last change of each parameter, by the parameter's name."""
         self.server_keys: dict[int, ServerKey] = {}
         """By server id, the key that replaces the key in the servers' files."""
+        self.admitted: dict[int, Admitted] = {}
+        """By server id, servers that were admitted by the log. Whether its signatures are right, each server checks."""
         self.sensing = ClosestFloodfills()
         """The newest posts of sensed floodfills; no choice depends on these."""
         self.log: list[AdminChange] = []
@@ -270,6 +285,13 @@ class Administration:
                 if entry.key is None or (server not in self.server_keys and len(self.server_keys) >= MAX_SERVER_KEYS):
                     return
                 self.server_keys[server] = ServerKey(entry.key, index)
+            case "admit", _, _:
+                admission = entry.admission
+                if admission is None or len(self.admitted) >= MAX_ADMITTED:
+                    return
+                if admission.ticket.server in self.admitted:  # the first counts
+                    return
+                self.admitted[admission.ticket.server] = Admitted(admission, index, entry.date_ms)
             case "set", _, _:
                 try:
                     self.parameters = self.parameters.changed(entry.parameters)
@@ -279,8 +301,12 @@ class Administration:
         self.log.append(change)
         del self.log[:-MAX_LOG]
 
-    def forget(self, servers: set[int]) -> None:
-        """Forget the settings about servers that are not in `servers`: a later server may get the same id."""
+    def forget(self, servers: set[int], left: Collection[int] = ()) -> None:
+        """Forget the settings about servers that are not in `servers`: a later server may get the same id.
+
+        `left`: the servers that were members until now. A server that is admitted, and no member yet, stays admitted.
+        """
+        self.admitted = {server: each for server, each in self.admitted.items() if server not in left}
         self.server_keys = {server: key for server, key in self.server_keys.items() if server in servers}
         self.drained = {server: drain for server, drain in self.drained.items() if server in servers}
         if self.moved_to not in servers:
@@ -302,6 +328,8 @@ class Administration:
             snapshot["changed"] = {name: change.encode() for name, change in sorted(self.changed.items())}
         if self.server_keys:
             snapshot["serverKeys"] = {str(server): key.encode() for server, key in sorted(self.server_keys.items())}
+        if self.admitted:
+            snapshot["admitted"] = [each.encode() for _, each in sorted(self.admitted.items())]
         if self.sensing:
             snapshot["sensed"] = self.sensing.encode()
         return snapshot
@@ -329,6 +357,8 @@ class Administration:
             integer({"server": int(server)}, "server", MAX_SERVER_ID): ServerKey.parse(each)
             for server, each in snapshot.get("serverKeys", {}).items()
         }
+        admitted = [Admitted.parse(each) for each in snapshot.get("admitted", ())]
+        administration.admitted = {each.admission.ticket.server: each for each in admitted[:MAX_ADMITTED]}
         administration.sensing = ClosestFloodfills.parse(snapshot.get("sensed", []))
         administration.log = [AdminChange.parse(each) for each in snapshot["log"]][-MAX_LOG:]
         return administration

@@ -259,7 +259,7 @@ class FarmState:
 
     def configure(self, servers: Iterable[int]) -> None:
         """Apply a committed Configuration. Records and reports of removed servers no longer count."""
-        self.servers = tuple(servers)
+        members_before, self.servers = set(self.servers), tuple(servers)
         server_ids = set(self.servers)
         for server in self.records.keys() - server_ids:
             self.posters.remove(server)
@@ -274,7 +274,7 @@ class FarmState:
         }
         for server in self.records.keys() - self.accused.keys():
             self.posters.by_id[server].accused_ms = None
-        self.administration.forget(server_ids)
+        self.administration.forget(server_ids, members_before - server_ids)
         self._choose_publisher()
         self.listing.choose(self.leaf_inputs())
 

@@ -23,19 +23,24 @@ from gf_i2p.node.access.posts import Posts
 from gf_i2p.node.access.refusals import Refusal, Refusals
 from gf_i2p.node.access.rights import Rights
 from gf_i2p.node.access.roles import User, concerned
+from gf_i2p.node.access.tickets import objection_to_admission
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.consensus.driver import BROKEN, Driver
 from gf_i2p.node.consensus.leader_log import LeaderLog
 from gf_i2p.node.consensus.timing import Timeouts
+from gf_i2p.node.consensus.waiting_times import handshake_seconds, redial_seconds, request_seconds
 from gf_i2p.node.disk_use import DiskUse
 from gf_i2p.node.farm_tasks import FarmTasks, farm_tasks_of
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.restart_needed import needs_restart
 from gf_i2p.node.files.trust import dialled, lacking, tls_settings
 from gf_i2p.node.files.user_keys import UserKeys
 from gf_i2p.node.history.exporter import Exporter
 from gf_i2p.node.history.remote_history import HistoryProcess, StartProcess
 from gf_i2p.node.listener import SharedListener
+from gf_i2p.node.membership.admission import POST_SECONDS, Admissions, Known
 from gf_i2p.node.membership.joining import Joiner
 from gf_i2p.node.membership.removal_check import RemovalCheck
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
@@ -43,12 +48,12 @@ from gf_i2p.node.report.leaf_farm import LeafFarm
 from gf_i2p.node.view import FarmView
 from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.settings import I2P, Timing
+from gf_i2p.raft.settings import Timing
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.history_writer import check_owner
-from gf_i2p.transport.backoff import FLOOR_SECONDS
 from gf_i2p.transport.endpoint_transport import MixedTransport
-from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
+from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.i2p.i2p_transport import I2P_REQUEST_SECONDS
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.transport.served import AuthenticatedConnection, Replier, Served
@@ -57,7 +62,6 @@ from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.key_credentials import KeyCredentials
-from gf_i2p.wire.limits import HANDSHAKE_SECONDS
 from gf_i2p.wire.log_values import ClusterServer
 from gf_i2p.wire.messages import NOBODY, MessageType, Request
 
@@ -65,8 +69,6 @@ logger = structlog.get_logger()
 
 STOP_SECONDS: Final = 5.0
 """Seconds for which a stopping node still answers the requests that were accepted."""
-MAX_REDIAL_SECONDS: Final = 15.0
-"""The longest pause between two attempts to dial a peer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +114,14 @@ class Node:
         self._config = config  # as at the start, for settings that a reload cannot change
         self._reloaded = config
         self._user_keys = UserKeys(directory, config.node.id, secrets)
-        self._password = secrets.password
-        self._router_passwords = secrets.router_passwords
+        self._secrets = secrets  # as at the start, too
         self._users: dict[str, User] = {}
-        self.rights = Rights(config.node.cluster, lambda: {each.id for each in self.driver.core.configuration.servers})
+        self.rights = Rights(
+            config.node.cluster,
+            lambda: {each.id for each in self.driver.core.configuration.servers},
+            lambda admission: objection_to_admission(self.cluster, self._user_keys.in_force, admission, now_ms()),
+        )
+        self.admissions = Admissions(directory, self._known, self._post_and_apply)
         self._started = False
         self.on_administration: Callable[[AuthenticatedConnection], asyncio.Protocol | None] | None = None
         """Answers requests to the administration API, see `Served`. Set this before `start`; None: there is no API."""
@@ -173,6 +179,7 @@ class Node:
             without_qop=config.compat.digest_without_qop,
             dialled=dialled(directory, config),
             verify_signature=is_signed,
+            newcomer=self.admissions.key_of,
         )
         self._inside = any(Endpoint.parse(server.endpoint).is_i2p for server in config.servers)
         self.listener = SharedListener(transport, {config.node.cluster}) if listener is None else listener
@@ -198,8 +205,9 @@ class Node:
         except BaseException:
             storage.close()  # other farms of this process may still run
             raise
-        self.farm_tasks.view.on_change.append(self._take_server_keys)
+        self.farm_tasks.view.on_change += [self._take_server_keys, self._take_admitted]
         self._take_server_keys()
+        self._take_admitted()
 
     def _take_server_keys(self) -> None:
         """Take over the servers' keys of the log. Connections by a key that was replaced end."""
@@ -210,6 +218,30 @@ class Node:
             self._users_changed(changed)
             self._user_keys.renew(self._credentials.values())
             self._log.info("keys of servers changed", users=changed)
+
+    def _take_admitted(self) -> None:
+        """Know the servers that the log has newly admitted, in the same way as after a change of the files."""
+        try:
+            servers = self.admissions.take()
+            if servers:
+                config, secrets = self._reloaded.with_admitted(servers), self._user_keys.secrets.with_admitted(servers)
+                self._take_files(config, secrets)
+        except (ConfigError, TransportError) as error:
+            self._log.error("an admitted server cannot be known: reload, or restart the node", reason=str(error))
+
+    def _known(self) -> Known:
+        config = self._reloaded
+        own = self._user_keys.secrets.own_verifier(config.node.id, config.node.cluster)
+        return Known(
+            config,
+            {**self._user_keys.in_force, f"server-{config.node.id}": own},
+            {server.id: server.endpoint for server in self.driver.core.configuration.servers},
+            self.farm_tasks.view.state.administration.admitted,
+        )
+
+    async def _post_and_apply(self, values: Sequence[bytes]) -> None:
+        index = await self.driver.post(values, seconds=POST_SECONDS)
+        await self.farm_tasks.view.reaches(index)
 
     def _users_changed(self, users: Sequence[str]) -> None:
         """Let only the users in force log in, and end the connections of these users."""
@@ -399,6 +431,13 @@ class Node:
 
         Raises `TransportError` when the new certificate or key cannot be used; then the node keeps the old settings.
         """
+        pending = self._take_files(config, secrets)
+        self.admissions.look_again()
+        self._take_admitted()
+        return pending
+
+    def _take_files(self, config: Config, secrets: Secrets) -> list[str]:
+        """See `reload`."""
         old = self._config
         # Links keep their endpoints until a restart, so the fingerprints of servers that left the file stay, too.
         settings, listed = self._tls_settings(config), {Endpoint.parse(server.endpoint) for server in config.servers}
@@ -413,35 +452,17 @@ class Node:
         self._users.clear()
         self.budgets.limits = config.limits.in_bytes
         self.driver.change_plan(config.plan)
-        pending = [
-            f"node.{key}" for key in ("id", "cluster", "listen") if getattr(old.node, key) != getattr(config.node, key)
-        ]
-        # The log gives the endpoint of a server that joined later; the node needs only the fingerprint from the file.
-        old_founders, new_founders = ({(s.id, s.endpoint) for s in each.servers if s.founder} for each in (old, config))
-        # A server that has left the farm need not be reached any more.
         members = {server.id for server in self.driver.core.configuration.servers}
-        gone = {(server, endpoint) for server, endpoint in old_founders - new_founders if server not in members}
-        if old_founders - gone != new_founders:
-            pending.append("servers (id, endpoint)")
-        pending += [
-            name
-            for name in ("history", "monitoring", "router", "publish")
-            if getattr(old, name) != getattr(config, name)
-        ]
-        if self._password != secrets.password:
-            pending.append("password")
-        new_passwords = secrets.router_passwords
-        pending += [name for name, password in self._router_passwords.items() if new_passwords[name] != password]
-        return pending
+        return needs_restart((old, self._secrets), (config, secrets), members)
 
     def _derive_times(self, timing: Timing) -> None:
         """Set the waiting times that follow from the consensus time-outs."""
-        self.listener.wait_for(self.cluster, _handshake_seconds(timing, inside=self._inside))
+        self.listener.wait_for(self.cluster, handshake_seconds(timing, inside=self._inside))
         for link in self.links.values():
             inside = link.endpoint.is_i2p
-            link.request_seconds = _request_seconds(timing, inside=inside)
-            link.handshake_seconds = _handshake_seconds(timing, inside=inside)
-            link.backoff.ceiling = _redial_seconds(timing)
+            link.request_seconds = request_seconds(timing, inside=inside)
+            link.handshake_seconds = handshake_seconds(timing, inside=inside)
+            link.backoff.ceiling = redial_seconds(timing)
 
     # Connections ---------------------------------------------------------------------------------------------------
 
@@ -564,17 +585,3 @@ class Node:
             return None
         why = self.lacking(ClusterServer.decode(request.entries[0].value))
         return None if why is None else f"server {server_id} has not joined: {why}"
-
-
-def _request_seconds(timing: Timing, *, inside: bool) -> float:
-    """Return the seconds that a peer may take for an answer. A later answer would come after an election has begun."""
-    return max(timing.election_max, 2 * timing.election_min, I2P_REQUEST_SECONDS if inside else 0.0)
-
-
-def _redial_seconds(timing: Timing) -> float:
-    """Return the most seconds between two dials. A peer that comes back must be found before it calls an election."""
-    return min(max(timing.election_max, FLOOR_SECONDS), MAX_REDIAL_SECONDS)
-
-
-def _handshake_seconds(timing: Timing, *, inside: bool) -> float:
-    return I2P_HANDSHAKE_SECONDS if inside or timing.election_min >= I2P.election_min else HANDSHAKE_SECONDS

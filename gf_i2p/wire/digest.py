@@ -168,6 +168,7 @@ class Authenticator:
         without_qop: see the attribute.
         dialled: see the attribute.
         verify_signature: see `Verify`. None: nobody logs in by a key here.
+        newcomer: returns the key of a user that is not among `verifiers`, or None. For a server that is about to join.
 
     Raises:
         ValueError: the realm, the key's length or `nonce_seconds` is not legal.
@@ -183,6 +184,7 @@ class Authenticator:
         without_qop: bool = False,
         dialled: Dialled | None = None,
         verify_signature: Verify | None = None,
+        newcomer: Callable[[str], PublicKey | None] = lambda _: None,
     ) -> None:
         if len(key) != KEY_BYTES:
             raise ValueError(f"the nonce key must be {KEY_BYTES} random bytes, not {len(key)}")
@@ -197,6 +199,7 @@ class Authenticator:
         self.dialled = dialled
         """This server, as its clients dial it. May change at any time. None: nobody logs in by a key here."""
         self._verify_signature = verify_signature
+        self._newcomer = newcomer
         self._realm = check_name("cluster name", realm)
         self._verifiers = dict(verifiers)
         self._nonces = Nonces(realm, key=key, seconds=nonce_seconds)
@@ -257,7 +260,7 @@ class Authenticator:
         if answer is None or at is None or verify_signature is None:
             return _REFUSED
         verifier = self._verifiers.get(answer.user)
-        known = verifier if isinstance(verifier, PublicKey) else None
+        known = verifier if isinstance(verifier, PublicKey) else self._newcomer(answer.user)
         text = proof_text(
             at,
             realm=self._realm,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from gf_i2p.wire.digest import CNONCE_BYTES, Credentials, DigestClient
 from gf_i2p.wire.http_head import path_of_target
 from gf_i2p.wire.key_proof import ClientKey, Dialled, KeyAnswer, proof_text
+from gf_i2p.wire.limits import MAX_NEWCOMER_BYTES
 from gf_i2p.wire.names import check_name
 
 
@@ -28,7 +29,7 @@ class KeyCredentials(Credentials):
     """
 
     def __init__(self, user: str, server: int, keys: Sequence[ClientKey], password: str | None = None) -> None:
-        check_name("user name", user)
+        check_name("user name", user, most=MAX_NEWCOMER_BYTES)
         if not keys and password is None:
             raise ValueError(f"{user} has neither a key nor a password")
         if password is None:

@@ -81,6 +81,9 @@ MAX_PROXY_CHALLENGES: Final = 3
 # Name of a cluster or a user, which is used in paths, headers, log lines and file names.
 MAX_NAME_BYTES: Final = 64
 
+# User name of a newcomer, which carries the newcomer's ticket (`farm/admission`) in base64url. The longest has 595.
+MAX_NEWCOMER_BYTES: Final = 640
+
 # Parameters of all challenges in one WWW-Authenticate header, or of one Authorization: Digest defines 13.
 MAX_AUTH_PARAMETERS: Final = 32
 

@@ -102,6 +102,7 @@ def settings(options: argparse.Namespace) -> Settings:
 def main(line: Sequence[str] | None = None) -> int:
     """Run the benchmark; return the exit code."""
     options = arguments(line)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT otherwise
     for name in ("SIGTERM", "SIGHUP"):  # the same clean end as by Ctrl-C
         signal.signal(getattr(signal, name), lambda *_: signal.raise_signal(signal.SIGINT))
     try:

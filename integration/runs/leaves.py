@@ -31,9 +31,9 @@ from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, R
 from gf_i2p.netdb.limits import MAX_META_ENTRIES
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.access.login_keys import LoginKey
-from gf_i2p.node.files.config import UserTable
 from gf_i2p.node.files.file_names import SECRETS_FILE
 from gf_i2p.node.files.leaf_file import LeafFile
+from gf_i2p.node.files.server_tables import UserTable
 from gf_i2p.node.membership.leaf_invitation import invite, user_of
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, patient
 from gf_i2p.transport.client.farm_client import FarmClient

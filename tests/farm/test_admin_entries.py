@@ -143,7 +143,7 @@ def test_each_parameter_has_a_range_and_a_default_that_is_in_it() -> None:
 
 def test_all_actions_are_tried_here() -> None:
     tried = {"exclude", "include", "cost", "move", "release", "drain", "undrain", "set", "sensed", "serverKey"}
-    assert tried | {"publishNow"} == set(ACTIONS)
+    assert tried | {"publishNow", "admit"} == set(ACTIONS), "admit: see test_admission"
 
 
 def test_an_order_to_publish_changes_no_choice_and_is_kept_in_snapshots() -> None:

@@ -234,6 +234,7 @@ class _NodeRun:
                 explain=lambda: explanation(node),
                 reload=self.reload,
                 events=node.farm_tasks.view.events.after,
+                admit=node.admissions.admit,
             )
             local, remote = LocalInterface(directory / SOCKET_FILE, api), RemoteInterface(api)
             node.on_administration = remote.serve

@@ -10,8 +10,9 @@ from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, fault_and
 from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles
 from gf_i2p.cli.doctor.router import PROXY
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.config import Config, Secrets, ServerTable
+from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.router_logins import RouterLogins, proxy_settings
+from gf_i2p.node.files.server_tables import ServerTable
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.raft.settings import Timing
 from gf_i2p.transport.client.server_queries import GetProtocol

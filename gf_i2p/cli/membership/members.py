@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.admin.local_socket import LAST_SERVER, NO_LEADER
+from gf_i2p.cli.administration.administer import administrators_file
 from gf_i2p.cli.membership import leaf_members, rotate_key
 from gf_i2p.cli.shared import argument_types
 from gf_i2p.cli.shared.answer_text import in_touch, membership_lines
@@ -15,10 +16,11 @@ from gf_i2p.cli.shared.command import Answer, Commands, Subcommand, path_argumen
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import Ask, ask, reload_node
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
+from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
 from gf_i2p.node.files.stopped_log import voters_of_stopped
-from gf_i2p.node.membership import invitation, leaf_invitation
+from gf_i2p.node.membership import invitation, join_code, leaf_invitation
 from gf_i2p.storage.private_files import holder
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.limits import MAX_ID
@@ -65,6 +67,13 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members invite`: write the files for a new server, and the file for the present servers."""
     server_id, endpoint = options.server
     _check_endpoint(endpoint)
+    if options.code:
+        return _code(options.directory, server_id, endpoint)
+    if options.into is None:
+        raise CommandError(
+            "give --code, for a code that the new machine takes (gf-i2p join), or --into DIR, for a directory to copy",
+            code=Exit.USAGE,
+        )
     new_files = invitation.invite(options.directory, options.into, server_id, endpoint, voters_of=partial(_voters, ask))
     lines = []
     if new_files.left_out is not None:
@@ -90,6 +99,26 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
         )
     data = {"server": str(new_files.server), "accept": str(new_files.accept), "left_out": new_files.left_out}
     return Answer({**data, "client_table": new_files.table}, "\n".join(lines))
+
+
+def _code(file: Path, server_id: int, endpoint: Endpoint | None) -> Answer:
+    """Make a join code, signed by the administrator of this file. The farm is not asked."""
+    if file.is_dir():
+        raise CommandError(
+            f"an administrator signs a code: give an admin-NAME.toml (gf-i2p init --admin) in the place of {file}",
+            code=Exit.USAGE,
+        )
+    try:
+        code = join_code.JoinCode.make(administrators_file(file), server_id, endpoint, now_ms())
+    except join_code.JoinCodeError as error:
+        raise CommandError(str(error), code=Exit.USAGE) from error
+    until = time.strftime("%H:%M", time.gmtime(code.ticket.until_ms / 1000))
+    text = (
+        f"{code.text}\n\nThis code lets one new server in, as server {server_id}. The code is good once, and "
+        f"until {until} UTC. Keep it secret.\nOn the new machine, run this, and paste the code when it is asked for:\n"
+        "  gf-i2p join"
+    )
+    return Answer({"code": code.text, "server": server_id, "until_ms": code.ticket.until_ms}, text)
 
 
 def _check_endpoint(endpoint: Endpoint | None) -> None:
@@ -262,25 +291,33 @@ _add_node_argument: Final = path_argument("directory", NODE_METAVAR, NODE_HELP)
 _add_directory_argument: Final = path_argument("directory", "DIR", "the directory of a server of the farm")
 
 
-def _add_into_argument(parser: argparse.ArgumentParser) -> None:
+def _add_into_argument(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument(
         "--into",
         type=Path,
-        required=True,
+        required=required,
         metavar="DIR",
         help="where the directory and the file are made",
     )
 
 
 def _add_invite_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_directory_argument(parser)
+    path_argument(
+        "directory", "DIR|FILE", "the directory of a server of the farm; with --code, the file admin-NAME.toml"
+    )(parser)
+    parser.add_argument(
+        "--code",
+        action="store_true",
+        help="print a code for `gf-i2p join` on the new machine, in the place of --into: no file is copied, and all "
+        "servers learn of the new one by the farm's log. Good for one hour, and once",
+    )
     parser.add_argument(
         "server",
         type=argument_types.server,
         metavar="ID=ENDPOINT",
         help="the new server: an unused id, and i2p (a new address inside I2P) or tcp://HOST:PORT",
     )
-    _add_into_argument(parser)
+    _add_into_argument(parser, required=False)
 
 
 def _add_accept_arguments(parser: argparse.ArgumentParser) -> None:
@@ -338,7 +375,7 @@ COMMANDS: Final[Commands] = {
         lambda options: show(options, ask),
     ),
     "invite": Subcommand(
-        "make the directory of a new server, and the file for `members accept` at the farm's servers",
+        "invite a new server: by a code, or by a directory and a file for `members accept` at the farm's servers",
         _add_invite_arguments,
         lambda options: invite(options, ask),
     ),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.admission import Admission
 from gf_i2p.farm.posters import MAX_LEAF_MEMBER_BYTES
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, RecordError, StatusRecord
 from gf_i2p.farm.state import decode_entry
@@ -33,10 +34,19 @@ class Rights:
     """Decides which posts of the users of one farm are allowed at this server."""
 
     def __init__(
-        self, cluster: str, servers: Callable[[], Collection[int]], *, clock: Callable[[], float] = time.monotonic
+        self,
+        cluster: str,
+        servers: Callable[[], Collection[int]],
+        objection_to_admission: Callable[[Admission], str | None] = lambda _: "nobody may join",
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`servers` returns the ids of the farm's servers. `clock`: monotonic seconds."""
+        """`servers` returns the ids of the farm's servers. `clock`: monotonic seconds.
+
+        `objection_to_admission` returns why an admission lets no server join; None: it does.
+        """
         self._cluster = cluster
+        self._objection_to_admission = objection_to_admission
         self.servers = servers
         self._clock = clock
         self._allowances: dict[str, TokenBucket] = {}
@@ -131,6 +141,8 @@ class Rights:
             return f"{user.name} posted an admin entry in the name of {entry.by!r}"
         if user.role not in {Role.ADMIN, Role.SERVER}:
             return f"{user.name} posted an admin entry, which only administrators and servers may post"
+        if entry.admission is not None and (why_not := self._objection_to_admission(entry.admission)) is not None:
+            return f"{user.name} posted an admission: {why_not}"
         if entry.key is not None and user.role is Role.SERVER and entry.server != user.server_id:
             return f"{user.name} posted a key of server {entry.server}, which only an administrator may post"
         return None

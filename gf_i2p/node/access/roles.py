@@ -2,12 +2,13 @@
 
 A server speaks only for itself. A client only posts, and a leaf member posts only its own records (`rights.py`).
 An administrator also changes the membership. A viewer sends none of these requests, and only reads the administration
-API (`gf_i2p.admin.remote_interface`).
+API (`gf_i2p.admin.remote_interface`). A newcomer sends none of them either: it only shows its ticket there.
 """
 
 from enum import StrEnum
 from typing import Final
 
+from gf_i2p.farm.admission import Ticket
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.limits import MAX_ID
@@ -16,13 +17,17 @@ from gf_i2p.wire.messages import MessageType, Request
 
 
 class Role(StrEnum):
-    """The kinds of users. User names begin with them: `server-2`, `client-web`, `admin-alice`, `leaf-2147483648`."""
+    """The kinds of users. User names begin with them: `server-2`, `client-web`, `admin-alice`, `leaf-2147483648`.
+
+    The name of a newcomer carries the newcomer's ticket.
+    """
 
     SERVER = "server"
     CLIENT = "client"
     ADMIN = "admin"
     VIEWER = "viewer"
     LEAF = "leaf"
+    NEWCOMER = "newcomer"
 
 
 _MAY_SEND: Final = {
@@ -41,6 +46,7 @@ _MAY_SEND: Final = {
     ),
     Role.CLIENT: frozenset({MessageType.CLIENT_REQUEST}),
     Role.VIEWER: frozenset(),
+    Role.NEWCOMER: frozenset(),
     Role.LEAF: frozenset({MessageType.CLIENT_REQUEST}),
     Role.ADMIN: frozenset(
         {MessageType.CLIENT_REQUEST, MessageType.ADD_SERVER_REQUEST, MessageType.REMOVE_SERVER_REQUEST}
@@ -62,6 +68,8 @@ class User:
             )
         self.name = name
         self.role = Role(kind)
+        self.ticket = Ticket.of_user(name) if self.role is Role.NEWCOMER else None
+        """The ticket of a newcomer; None for other users."""
         self.server_id: int | None = None
         self.member_id: int | None = None
         """Id of a leaf member: `FIRST_LEAF_MEMBER_ID` at least."""

@@ -11,14 +11,13 @@ from gf_i2p.node.access.roles import User
 from gf_i2p.node.files.checked_read import PathText, Table, load_table
 from gf_i2p.node.files.config import (
     PrivateKeyText,
-    ServerTable,
     check_login,
     check_name_of_cluster,
-    check_name_of_user,
     check_private,
     login_of,
 )
 from gf_i2p.node.files.router_settings import ClientProxyTable, ProxyTable
+from gf_i2p.node.files.server_tables import ServerTable, check_name_of_user
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.transport.client.known_servers import ServerEndpoint

@@ -1,5 +1,6 @@
 """The configuration of a node: `gf-i2p.toml` and `secrets.toml` in its directory."""
 
+from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -9,7 +10,8 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from gf_i2p.node.access.budgets import Limits
 from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, Range, TimingPlan
-from gf_i2p.node.files import templates
+from gf_i2p.node.files import admitted
+from gf_i2p.node.files.admitted import AdmittedServer
 from gf_i2p.node.files.checked_read import ConfigError, PathText, Table, check_mode, load_table, read_text, table_of
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_logins import RouterPasswords
@@ -17,49 +19,30 @@ from gf_i2p.node.files.router_settings import (
     BridgeTable,
     PublishTable,
     RouterTable,
-    check_fingerprint,
     check_leaves,
     host_and_port,
+)
+from gf_i2p.node.files.server_tables import (
+    RemovedTable,
+    ServerId,
+    ServerTable,
+    UserTable,
+    check_endpoint,
+    check_name_of_user,
 )
 from gf_i2p.raft import settings
 from gf_i2p.storage.history_writer import Rotation
 from gf_i2p.wire.digest import Secret, Verifier
 from gf_i2p.wire.endpoint import Endpoint
-from gf_i2p.wire.errors import ProtocolError
 from gf_i2p.wire.key_credentials import Login
 from gf_i2p.wire.key_proof import PublicKey
-from gf_i2p.wire.limits import MAX_ID
 from gf_i2p.wire.log_values import ClusterServer, Configuration
-from gf_i2p.wire.messages import NOBODY
 from gf_i2p.wire.names import check_name
 
 
 def check_name_of_cluster(text: str) -> str:
     """Return the text if it can name a cluster; raises `ValueError` otherwise."""
     return check_name("cluster name", text)
-
-
-def check_name_of_user(text: str) -> str:
-    """Return the text if it can name a user; raises `ValueError` otherwise."""
-    return check_name("user name", text)
-
-
-def _endpoint(text: str) -> str:
-    try:
-        return str(Endpoint.parse(text))
-    except ProtocolError as error:
-        raise ValueError(str(error)) from error
-
-
-def _server_id(number: int) -> int:
-    if number == NOBODY:
-        raise ValueError(f"{NOBODY} means nobody: choose a smaller id")
-    return number
-
-
-def check_public_key(text: str) -> str:
-    """Return the text if it is the public half of a key; raises `ValueError` otherwise."""
-    return str(PublicKey.parse(text))
 
 
 def _private_key(text: SecretStr) -> SecretStr:
@@ -84,7 +67,6 @@ def login_of(user: str, keys: tuple[LoginKey, ...], password: SecretStr | None) 
     return Login(user, None if password is None else password.get_secret_value(), keys)
 
 
-ServerId = Annotated[int, Field(ge=0, le=MAX_ID), AfterValidator(_server_id)]
 Seconds = Annotated[float, Field(ge=0.01, le=3600)]  # timers and disks are no more exact than 0.01 s
 
 
@@ -102,7 +84,7 @@ class NodeTable(Table):
 
     id: ServerId
     cluster: Annotated[str, AfterValidator(check_name_of_cluster)] = "farm"
-    listen: Annotated[str, AfterValidator(_endpoint)]
+    listen: Annotated[str, AfterValidator(check_endpoint)]
     join: bool = False
     """Whether this server asks to join an existing farm."""
 
@@ -230,25 +212,6 @@ class CompatTable(Table):
     """Whether users may log in by the Digest of RFC 2069: see `gf_i2p.wire.digest.Authenticator.without_qop`."""
 
 
-class ServerTable(Table):
-    """A table `[[servers]]`: one server of the farm, with its endpoint and its fingerprint."""
-
-    id: ServerId
-    endpoint: Annotated[str, AfterValidator(_endpoint)]
-    fingerprint: Annotated[str, AfterValidator(check_fingerprint)] | None = None
-    founder: bool = True
-    """Whether the server belongs to the first Configuration of the farm."""
-
-
-class RemovedTable(Table):
-    """A table `[[removed]]`: a server that has left the farm, and whose endpoint belongs to a new server now.
-
-    The farm never uses the removed server's id again.
-    """
-
-    id: ServerId
-
-
 class Config(Table):
     """All settings of a node's `gf-i2p.toml`."""
 
@@ -352,57 +315,19 @@ class Config(Table):
 
     @classmethod
     def load(cls, directory: Path) -> Self:
-        """Read and check `gf-i2p.toml` in the directory; raises `ConfigError`."""
+        """Read and check `gf-i2p.toml` in the directory, and add the servers that the log has admitted.
+
+        Raises `ConfigError`.
+        """
         path = directory / CONFIG_FILE
         if not path.exists():
             raise ConfigError(f"{path} does not exist: is this a node's directory? `gf-i2p init` makes one.")
-        return load_table(cls, path)
+        return load_table(cls, path).with_admitted(admitted.load(directory))
 
-
-class UserTable(Table):
-    """The verifier of one user: the public half of the user's key, or for a foreign peer HA1 of the password.
-
-    HA1 (RFC 7616, 3.4.2) is as secret as the password. The public half is no secret.
-    """
-
-    key: Annotated[str, AfterValidator(check_public_key)] | None = None
-    md5: SecretStr | None = None
-    sha256: SecretStr | None = None
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        given = [self.md5 is not None, self.sha256 is not None]
-        if (self.key is not None and any(given)) or (self.key is None and not all(given)):
-            raise ValueError("give either key, or md5 and sha256: a user with a key cannot log in by a password, too")
-        return self
-
-    @classmethod
-    def of(cls, verifier: Verifier) -> Self:
-        """Make the table of a verifier."""
-        if isinstance(verifier, PublicKey):
-            return cls(key=str(verifier))
-        return cls(md5=SecretStr(verifier.md5), sha256=SecretStr(verifier.sha256))
-
-    @property
-    def verifier(self) -> Verifier:
-        """The verifier. Raises `ValueError` when HA1 is damaged."""
-        if self.key is not None:
-            return PublicKey.parse(self.key)
-        assert self.md5 is not None
-        assert self.sha256 is not None
-        return Secret(md5=self.md5.get_secret_value(), sha256=self.sha256.get_secret_value())
-
-    @property
-    def values(self) -> str:
-        """The values as lines of TOML."""
-        verifier = self.verifier
-        if isinstance(verifier, PublicKey):
-            return templates.USER_KEY.format(key=verifier)
-        return templates.USER_DIGEST.format(md5=verifier.md5, sha256=verifier.sha256)
-
-    def as_text(self, user: str) -> str:
-        """Return this table as TOML text for the user of this name."""
-        return templates.USER.format(user=user, values=self.values)
+    def with_admitted(self, servers: Sequence[AdmittedServer]) -> Self:
+        """Return these settings with the admitted servers that nothing here contradicts."""
+        more = admitted.tables(self.servers, self.removed, servers)
+        return self.model_copy(update={"servers": (*self.servers, *more)}) if more else self
 
 
 class Secrets(RouterPasswords):
@@ -452,10 +377,17 @@ class Secrets(RouterPasswords):
 
     @classmethod
     def load(cls, directory: Path) -> Self:
-        """Read and check `secrets.toml` in the directory. Raises `ConfigError`, also when other users could read it."""
+        """Read and check `secrets.toml` in the directory, and add the servers that the log has admitted.
+
+        Raises `ConfigError`, also when other users could read the file.
+        """
         path = directory / SECRETS_FILE
         check_private(path)
-        return cls.of_text(read_text(path), path)
+        return cls.of_text(read_text(path), path).with_admitted(admitted.load(directory))
+
+    def with_admitted(self, servers: Sequence[AdmittedServer]) -> Self:
+        """Return these secrets with the keys of the admitted servers that have no user here."""
+        return self.model_copy(update={"users": {**admitted.users(servers), **self.users}})
 
     @classmethod
     def of_text(cls, text: str, path: Path) -> Self:

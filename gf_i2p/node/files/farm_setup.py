@@ -13,8 +13,9 @@ from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.config import Config, UserTable
+from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, SECRETS_FILE
+from gf_i2p.node.files.server_tables import UserTable
 from gf_i2p.node.files.transaction import all_or_nothing
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.private_files import write_private

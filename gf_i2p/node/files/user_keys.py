@@ -32,6 +32,11 @@ class UserKeys:
         return self._secrets.login(self._server, None if own is None else PublicKey(own.key))
 
     @property
+    def secrets(self) -> Secrets:
+        """The file as last loaded."""
+        return self._secrets
+
+    @property
     def committed(self) -> Mapping[int, ServerKey]:
         """By server id, the keys that replace those of the files."""
         return self._committed

@@ -11,10 +11,11 @@ from typing import Final
 
 from gf_i2p.node.files import committed_keys, templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, parse_toml, read_text, table_of
-from gf_i2p.node.files.config import Config, Secrets, ServerTable, UserTable, check_private
+from gf_i2p.node.files.config import Config, Secrets, check_private
 from gf_i2p.node.files.farm_setup import check_absent, new_server, write_server
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.peer_removal import forget_servers, forget_users
+from gf_i2p.node.files.server_tables import ServerTable, UserTable
 from gf_i2p.node.files.stopped_log import voters_of_stopped
 from gf_i2p.node.files.transaction import all_or_nothing, changing, replace_files
 from gf_i2p.storage.errors import StorageError

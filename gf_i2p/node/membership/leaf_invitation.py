@@ -16,11 +16,12 @@ from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, parse_toml, read_text, table_of
-from gf_i2p.node.files.config import Config, Secrets, UserTable, check_private
+from gf_i2p.node.files.config import Config, Secrets, check_private
 from gf_i2p.node.files.farm_setup import check_absent
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.leaf_file import LEAF_FILE, LeafFile
 from gf_i2p.node.files.peer_removal import forget_users
+from gf_i2p.node.files.server_tables import UserTable
 from gf_i2p.node.files.transaction import all_or_nothing, changing, replace_files
 from gf_i2p.node.files.trust import knows_certificate
 from gf_i2p.node.membership.invitation import server_text

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gf_i2p.node.files import committed_keys
+from gf_i2p.node.files import admitted, committed_keys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.file_names import DATABASE_FILE
 from gf_i2p.node.files.peer_removal import without_others
@@ -63,6 +63,7 @@ def _recover(directory: Path) -> Recovered:
     try:
         replace_files(directory, texts, backup)  # before the log: see `recover`
         committed_keys.forget(directory)
+        admitted.forget(directory)
         index = log.last_index + 1
         configurations = storage.loaded.configurations
         alone = Configuration(index, configurations[-1][0] if configurations else 0, (survivor,))

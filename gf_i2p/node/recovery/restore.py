@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.node.clock import now_ms
-from gf_i2p.node.files import committed_keys
+from gf_i2p.node.files import admitted, committed_keys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
@@ -141,6 +141,7 @@ def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], Non
     on_step(f"moving the old files to {backup.name}")
     replace_files(directory, texts, backup)
     committed_keys.forget(directory)
+    admitted.forget(directory)
     if (directory / HISTORY_DIRECTORY).exists():
         (directory / HISTORY_DIRECTORY).rename(backup / HISTORY_DIRECTORY)
     if config.history.enabled:

@@ -7,11 +7,16 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.cli.shared.answer_text import show_status
-from gf_i2p.node import node as node_module
 from gf_i2p.node.consensus.timing import ENOUGH_SILENCES, RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P
+from gf_i2p.node.consensus.waiting_times import (
+    MAX_REDIAL_SECONDS,
+    handshake_seconds,
+    redial_seconds,
+    request_seconds,
+)
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import CONFIG_FILE
-from gf_i2p.node.node import MAX_REDIAL_SECONDS, Node
+from gf_i2p.node.node import Node
 from gf_i2p.node.status.node_status import status
 from gf_i2p.raft.settings import I2P, LAN
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
@@ -112,10 +117,10 @@ async def test_who_reaches_nobody_looks_for_the_fault_at_home(tmp_path: Path, mo
 
 def test_what_follows_from_the_time_outs_inside_i2p() -> None:
     for timing in (RANGE_INSIDE_I2P.floor, I2P):
-        assert node_module._handshake_seconds(timing, inside=True) == I2P_HANDSHAKE_SECONDS == 120
-        assert node_module._request_seconds(timing, inside=True) == max(timing.election_max, I2P_REQUEST_SECONDS)
-        assert node_module._redial_seconds(timing) <= MAX_REDIAL_SECONDS == 15
-    assert node_module._handshake_seconds(LAN, inside=False) == HANDSHAKE_SECONDS
-    assert node_module._handshake_seconds(I2P, inside=False) == I2P_HANDSHAKE_SECONDS
-    assert node_module._request_seconds(LAN, inside=False) == LAN.election_max
-    assert node_module._redial_seconds(LAN) == LAN.election_max
+        assert handshake_seconds(timing, inside=True) == I2P_HANDSHAKE_SECONDS == 120
+        assert request_seconds(timing, inside=True) == max(timing.election_max, I2P_REQUEST_SECONDS)
+        assert redial_seconds(timing) <= MAX_REDIAL_SECONDS == 15
+    assert handshake_seconds(LAN, inside=False) == HANDSHAKE_SECONDS
+    assert handshake_seconds(I2P, inside=False) == I2P_HANDSHAKE_SECONDS
+    assert request_seconds(LAN, inside=False) == LAN.election_max
+    assert redial_seconds(LAN) == LAN.election_max
