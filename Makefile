@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker bench bench-i2p soak growth absence torture day clean
+.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker bench bench-i2p soak growth absence torture day clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -106,6 +106,10 @@ $(VENV)/.bench-programs: | $(BIN)/python
 
 farm: $(VENV)/.run $(VENV)/.network-programs
 	@$(BIN)/python -m integration.runs.farm
+
+# The same network and farm, and a shell among them.
+lab: $(VENV)/.run $(VENV)/.network-programs
+	@LAB=1 $(BIN)/python -m integration.runs.farm
 
 bench: $(VENV)/.test $(VENV)/.bench-programs
 	@$(BIN)/python -m integration.bench

@@ -2,6 +2,8 @@
 
     GET  /v1/status                     the node's status, on any server
     GET  /v1/explain                    the choice of the publisher, with reasons (node/status/node_status.py)
+    GET  /v1/record?server=N&samples=N  the newest record of a server or leaf member, and its numbers over the last day
+    GET  /v1/openapi                    this API as an OpenAPI document (admin/openapi.py)
     GET  /v1/administration             the administrators' settings, and their effect (node/status/admin_status.py)
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
     GET  /v1/entries?first=N&limit=N    committed entries from this index on; without `first` the newest;
@@ -35,6 +37,7 @@ from typing import Any, Final
 import structlog
 from aiohttp import web
 
+from gf_i2p.admin import openapi
 from gf_i2p.admin.descriptions import Describe, Descriptions
 from gf_i2p.admin.local_socket import (
     DEFAULT_TIMEOUT,
@@ -49,6 +52,7 @@ from gf_i2p.admin.local_socket import (
 )
 from gf_i2p.farm.admission import Admission
 from gf_i2p.farm.events import Event
+from gf_i2p.farm.record_series import MOST
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.node.access.roles import User, concerned
 from gf_i2p.node.consensus.driver import Driver, NotLeaderError
@@ -58,7 +62,7 @@ from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.snapshot_file import SavedSnapshot
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import LocalProtocolError, NotCommittedError, OutcomeUnknownError
-from gf_i2p.wire.limits import MAX_ENTRIES, MAX_INTEGER, MAX_VALUE_BYTES
+from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ID, MAX_INTEGER, MAX_VALUE_BYTES
 from gf_i2p.wire.log_values import ClusterServer, encode_server_id
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
@@ -69,6 +73,8 @@ CHANGE_SECONDS: Final = 30.0
 STEP_POLL_SECONDS: Final = 0.05
 SNAPSHOT_SECONDS: Final = 30.0
 """Most seconds to wait until the node has applied all committed entries and made the snapshot."""
+DEFAULT_SAMPLES: Final = 300
+"""Samples of a record's numbers in an answer, unless the asker wants another number."""
 NEWCOMERS_PATH: Final = "/v1/admission"
 ASKER: Final = "asker"
 """Key of the user who asks, in a request from another machine."""
@@ -87,7 +93,8 @@ class Api:
     why a user, or the operator of this server, may not post these values; None: the user may. `administration` returns
     the administrators' settings and their effect. `explain` returns the choice of the publisher, with reasons. `reload`
     takes over changed files. `events` returns the farm's events after the event of this number. `admit` has the farm
-    admit a newcomer, and returns what the newcomer must know.
+    admit a newcomer, and returns what the newcomer must know. `record` describes the records of the server of this id,
+    with at most this number of samples.
     """
 
     def __init__(
@@ -104,6 +111,7 @@ class Api:
         reload: Callable[[], None] = lambda: None,
         events: Callable[[int], Sequence[Event]] = lambda _: (),
         admit: Callable[[Admission], Awaitable[dict[str, Any]]] | None = None,
+        record: Callable[[int, int], dict[str, Any]] = lambda server, _: {"server": server},
     ) -> None:
         self._driver = driver
         self._status = status
@@ -116,6 +124,7 @@ class Api:
         self._reload = reload
         self._events = events
         self._admit = admit
+        self._record = record
         self._descriptions = Descriptions()
         self._began = token_hex(8)  # the numbers of events begin anew with each start of the node
         self.remote_routes = (
@@ -125,6 +134,8 @@ class Api:
             web.post("/v1/entries", self._post_entries),
             web.get("/v1/entries", self._get_entries),
             web.get("/v1/events", self._get_events),
+            web.get("/v1/record", self._get_record),
+            web.get("/v1/openapi", self._get_document),
             web.post("/v1/servers", self._post_servers),
             web.post("/v1/stepdown", self._post_stepdown),
         )
@@ -148,6 +159,13 @@ class Api:
 
     async def _described(self, describe: Describe) -> web.Response:
         return web.Response(text=await self._descriptions.text(describe), content_type="application/json")
+
+    async def _get_record(self, request: web.Request) -> web.Response:
+        server = _whole_number(request, "server", 0, MAX_ID - 1, least=0)
+        return web.json_response(self._record(server, _whole_number(request, "samples", DEFAULT_SAMPLES, MOST)))
+
+    async def _get_document(self, _request: web.Request) -> web.Response:
+        return web.json_response(openapi.document())
 
     async def _get_events(self, request: web.Request) -> web.Response:
         after = _whole_number(request, "after", 0, MAX_INTEGER, least=0)

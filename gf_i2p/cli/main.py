@@ -86,6 +86,9 @@ COMMANDS: Final = {
     "monitoring": CommandEntry(
         "print alert rules and a dashboard for the figures of `[monitoring] listen`", f"{_COMMANDS}.monitoring"
     ),
+    "completion": CommandEntry(
+        "print a script by which a shell completes commands and options", f"{_COMMANDS}.completion"
+    ),
     "bridge": CommandEntry(
         "serve the router beside a node to other programs", f"{_COMMANDS}.bridge", long_running=True
     ),
@@ -195,8 +198,11 @@ def _fail(options: argparse.Namespace, text: str, code: Exit, outcome: str) -> i
     return int(code)
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """Make a parser that knows the names of all commands, and the arguments of the command that `words` names."""
+def _parser(words: Sequence[str], *, everything: bool = False) -> argparse.ArgumentParser:
+    """Make a parser that knows the names of all commands, and the arguments of the command that `words` names.
+
+    `everything`: the arguments of all commands, whatever `words` names.
+    """
     parser = _Parser(
         prog="gf-i2p",
         description="A Garlic Farm node: the routers of one I2P service agree on live servers and on the publisher.",
@@ -208,9 +214,18 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     command_name = next((word for word in words if not word.startswith("-")), None)
     for name, entry in COMMANDS.items():
         command = commands.add_parser(name, help=entry.help)
-        if name == command_name:
+        if everything or name == command_name:
             _add(command, entry)
     return parser
+
+
+def all_commands() -> argparse.ArgumentParser:
+    """Make a parser that knows all commands with their arguments, to be described."""
+    handler = signal.getsignal(signal.SIGHUP)
+    try:
+        return _parser((), everything=True)
+    finally:
+        signal.signal(signal.SIGHUP, handler)
 
 
 def _add(parser: argparse.ArgumentParser, entry: CommandEntry) -> None:
@@ -222,7 +237,7 @@ def _add(parser: argparse.ArgumentParser, entry: CommandEntry) -> None:
         return
     parser.description = description(entry.help)
     add_json(parser)
-    parser.set_defaults(run=module.run)
+    parser.set_defaults(run=module.run, all_commands=all_commands)
     module.add_arguments(parser)
 
 

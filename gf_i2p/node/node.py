@@ -231,10 +231,10 @@ class Node:
 
     def _known(self) -> Known:
         config = self._reloaded
-        own = self._user_keys.secrets.own_verifier(config.node.id, config.node.cluster)
         return Known(
             config,
-            {**self._user_keys.in_force, f"server-{config.node.id}": own},
+            self._user_keys.in_force,
+            partial(self._user_keys.secrets.own_verifier, config.node.id, config.node.cluster),
             {server.id: server.endpoint for server in self.driver.core.configuration.servers},
             self.farm_tasks.view.state.administration.admitted,
         )

@@ -9,6 +9,7 @@ import structlog
 
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.events import EventLog
+from gf_i2p.farm.record_series import RecordSeries
 from gf_i2p.farm.state import FarmState
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.raft.effects import Snapshot
@@ -47,6 +48,8 @@ class FarmView:
         self.applied = 0
         """Index of the last entry that was applied to the state."""
         self.events = EventLog()
+        self.series = RecordSeries()
+        """The numbers of the servers' records since this node's start."""
         self.on_change: list[Callable[[], None]] = []
         """Callbacks, each called after more entries were applied."""
         self._cluster = cluster
@@ -89,6 +92,7 @@ class FarmView:
             self._keep_snapshot()
             async with self._moved:
                 self._moved.notify_all()
+            self.series.note(self.state.records, self.state.clock.now_ms)
             for tell in self.on_change:
                 tell()
 

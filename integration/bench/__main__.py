@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from integration.bench.chart import chart
+from integration.bench.markdown import markdown
 from integration.bench.measures import MEASURES
 from integration.bench.report import report_table
 from integration.bench.suite import BUILD, Settings, Suite
@@ -46,6 +47,7 @@ def arguments(line: Sequence[str] | None = None) -> argparse.Namespace:
     add("--json", action="store_true", help="print JSON, not the table")
     add("--output", type=Path, metavar="FILE", help="write the JSON to this file too")
     add("--chart", type=Path, metavar="FILE", help="write a chart to this file, as SVG")
+    add("--markdown", type=Path, metavar="FILE", help="write the tables to this file, in Markdown")
     add(
         "--profile",
         type=Path,
@@ -121,6 +123,8 @@ def main(line: Sequence[str] | None = None) -> int:
         options.output.write_text(text + "\n")
     if options.chart is not None:
         options.chart.write_text(chart(report))
+    if options.markdown is not None:
+        options.markdown.write_text(markdown(report) + "\n")
     print(text if options.json else "\n" + report_table(report))
     return int(any(failure.startswith(FARM.title) for failure in report["failures"]))
 

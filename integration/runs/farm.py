@@ -1,5 +1,7 @@
 """`make farm`: three farm nodes beside real I2P routers, in namespaces of their own, until Ctrl-C.
 
+`make lab` gives a shell among them.
+
 The module `integration.runs.farm_screen` runs inside the namespaces. This module imports nothing slow, so that a Ctrl-C
 is handled from the first moment on.
 """
@@ -26,13 +28,19 @@ def main() -> int:
     except MissingError as error:
         print(f"make farm: {error}", file=sys.stderr)
         return 1
-    oneshot = ["--oneshot"] if os.environ.get("ONESHOT", "") not in {"", "0"} else []
+    lab = _is_set("LAB")
+    wishes = [f"--{name.lower()}" for name in ("ONESHOT", "LAB") if _is_set(name)]
     # The process inside makes this directory and removes it, even if this process dies.
     directory = Path(tempfile.gettempdir()) / f"gf-i2p-farm-{secrets.token_hex(4)}"
     try:
-        return run_inside("integration.runs.farm_screen", ["--directory", str(directory), *oneshot], interrupt=True)
+        arguments = ["--directory", str(directory), *wishes]
+        return run_inside("integration.runs.farm_screen", arguments, interrupt=not lab)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _is_set(name: str) -> bool:
+    return os.environ.get(name, "") not in {"", "0"}
 
 
 if __name__ == "__main__":

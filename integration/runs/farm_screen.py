@@ -2,7 +2,8 @@
 
 A private I2P network comes up in namespaces of its own. The nodes reach each other through this network, elect a
 leader, share their status and choose a publisher. Then the signed Meta lease set reaches the floodfills. With ONESHOT=1
-the run kills the publisher with -9, and ends when the next publisher's set is on the floodfills.
+the run kills the publisher with -9, and ends when the next publisher's set is on the floodfills. `make lab` gives a
+shell among the routers and nodes, and ends with the shell.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from gf_i2p.storage.errors import StorageError
 from integration.harness.local_farm import NotSeenError
 from integration.harness.step_progress import StepProgress
 from integration.harness.web_server import web_server
+from integration.runs.lab_shell import lab_shell
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.namespace import Ending
 from integration.testnet.network import Testnet
@@ -48,8 +50,11 @@ Condition = Callable[[], Awaitable[str | None]]
 class Show:
     """The network and the farm, and the messages about both."""
 
-    def __init__(self, directory: Path, *, oneshot: bool) -> None:
+    def __init__(self, directory: Path, *, oneshot: bool, lab: bool, ending: Ending) -> None:
         """Create `directory`, which the caller removes later. Raises `OSError` when that fails."""
+        self._directory = directory
+        self._lab = lab
+        self._ending = ending
         directory.mkdir(mode=0o700)
         self._progress = StepProgress()
         self._oneshot = oneshot
@@ -107,6 +112,10 @@ class Show:
         await self._summary()
         if self._oneshot:
             await self._kill_the_publisher(seconds)
+            return
+        if self._lab:
+            self._ending.interruptible = False  # Ctrl-C is for the shell
+            await lab_shell(self._directory, self._farm, self._net.routers)
             return
         self._progress.say(
             "Ctrl-C stops it all and leaves nothing behind. Until then, in another terminal:\n"
@@ -231,13 +240,13 @@ def _shown(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-async def run(directory: Path, lifeline: int, *, oneshot: bool) -> int:
+async def run(directory: Path, lifeline: int, *, oneshot: bool, lab: bool) -> int:
     """Show the farm, with all files in `directory`, which exists only during the run; return the exit code."""
     task = asyncio.current_task()
     assert task is not None
-    Ending(task, lifeline)
+    ending = Ending(task, lifeline)
     try:
-        await Show(directory, oneshot=oneshot).run()
+        await Show(directory, oneshot=oneshot, lab=lab, ending=ending).run()
     except asyncio.CancelledError:
         print("Stopped; nothing is left of it.", flush=True)
         return 128 + signal.SIGINT if oneshot else 0
@@ -255,8 +264,9 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--lifeline", type=int, required=True)
     parser.add_argument("--oneshot", action="store_true")
+    parser.add_argument("--lab", action="store_true")
     options = parser.parse_args()
-    return asyncio.run(run(options.directory, options.lifeline, oneshot=options.oneshot))
+    return asyncio.run(run(options.directory, options.lifeline, oneshot=options.oneshot, lab=options.lab))
 
 
 if __name__ == "__main__":

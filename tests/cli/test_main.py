@@ -59,7 +59,6 @@ def test_init_beside_another_farm(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["--server", "x=tcp://a:1"], "expected ID=i2p or ID=tcp://HOST:PORT"),
         (["--server", "4294967295=tcp://a:1"], "expected ID=i2p or ID=tcp://HOST:PORT"),
         (["--server", "1=tcp://a:99999"], "99999 is not a port"),
-        ([], "--server"),
     ],
 )
 def test_init_with_bad_arguments(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from gf_i2p.cli.administration import config_make
 from gf_i2p.cli.administration.administer import (
     NOT_KNOWN,
     POST_SECONDS,
@@ -183,5 +184,6 @@ COMMANDS: Final[Commands] = {
     "export": Subcommand("write a farm's configuration as TOML", _export_arguments, _export),
     "check": Subcommand("check a file, without a farm", _check_arguments, _check),
     "diff": Subcommand("show how a farm differs from a file", _diff_arguments, _diff),
+    "make": Subcommand("make the directories of new farms from such files", config_make.add_arguments, config_make.run),
     "import": Subcommand("change a farm to what a file says, after a question", _import_arguments, _import),
 }

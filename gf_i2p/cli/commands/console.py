@@ -1,4 +1,4 @@
-"""`gf-i2p console`: shows a farm in the browser, and makes changes there, until Ctrl-C."""
+"""`gf-i2p console`: shows farms in the browser, and makes changes there, until Ctrl-C."""
 
 import argparse
 import asyncio
@@ -6,16 +6,18 @@ import json
 from functools import partial
 from pathlib import Path
 
-from gf_i2p.cli.page.console import Console
+from gf_i2p.cli.page.console import Console, Farm
 from gf_i2p.cli.shared.argument_types import NODE_HELP, NODE_METAVAR, load_client_file, whole_number
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.local_client import request
+from gf_i2p.cli.shared.local_client import NoAnswerError, request
 from gf_i2p.cli.shared.long_running import stop_signal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("directory", type=Path, metavar=NODE_METAVAR, help=NODE_HELP)
+    parser.add_argument(
+        "places", type=Path, nargs="+", metavar=NODE_METAVAR, help=f"{NODE_HELP}. Several show several farms"
+    )
     parser.add_argument(
         "--port",
         type=whole_number(65_535, low=0),
@@ -31,10 +33,7 @@ def run(options: argparse.Namespace) -> Exit:
 
 
 async def _serve(options: argparse.Namespace) -> Exit:
-    place: Path = options.directory
-    user = load_client_file(place).user if place.is_file() else None  # noqa: ASYNC240 -- on this machine
-    status = await request(place, "GET", "/v1/status")
-    console = Console(partial(request, place), f"{status['cluster']}, by {place.name}", user)
+    console = Console([await _farm(place, alone=len(options.places) == 1) for place in options.places])
     stopped, _ = stop_signal()
     try:
         async with console.serving(options.port) as link:
@@ -46,3 +45,15 @@ async def _serve(options: argparse.Namespace) -> Exit:
     except OSError as error:
         raise CommandError(f"port {options.port} cannot be used: {error.strerror}") from error
     return Exit.OK
+
+
+async def _farm(place: Path, *, alone: bool) -> Farm:
+    """Return a farm to show. Raises `CommandError`: when no node answers for the only farm, or for a damaged file."""
+    user = load_client_file(place).user if place.is_file() else None  # noqa: ASYNC240 -- on this machine
+    try:
+        cluster = (await request(place, "GET", "/v1/status"))["cluster"]
+    except NoAnswerError:
+        if alone:
+            raise
+        cluster = "a farm"
+    return Farm(partial(request, place), f"{cluster}, by {place}" if not alone else f"{cluster}, by {place.name}", user)

@@ -1,8 +1,9 @@
-"""`gf-i2p init`: makes the directories of a new farm."""
+"""`gf-i2p init`: makes the directories of a new farm. Without arguments the command asks."""
 
 import argparse
 from pathlib import Path
 
+from gf_i2p.cli.commands import init_questions
 from gf_i2p.cli.shared.argument_types import server
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
@@ -12,12 +13,17 @@ from gf_i2p.node.files.farm_setup import make_farm
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument(
-        "directory", type=Path, metavar="DIR", help="where server-ID/, client-NAME.toml and admin-NAME.toml are written"
+        "directory",
+        type=Path,
+        nargs="?",
+        metavar="DIR",
+        help="where server-ID/, client-NAME.toml and admin-NAME.toml are written. Without DIR and --server, the "
+        "command asks for what it needs, and explains",
     )
     parser.add_argument(
         "--server",
         action="append",
-        required=True,
+        default=[],
         type=server,
         metavar="ID=ENDPOINT",
         help="a server and the endpoint at which other servers reach that server: i2p (a new address inside I2P) or "
@@ -63,6 +69,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Answer:
     """Make the directories. Raises `CommandError` and `ConfigError`."""
+    if options.directory is None and not options.server:
+        return init_questions.run()
+    if options.directory is None or not options.server:
+        raise CommandError(
+            "give DIR and, for each server, --server ID=ENDPOINT; or neither, and the command asks", code=Exit.USAGE
+        )
     servers = dict(options.server)
     kinds = ((options.client, "clients"), (options.admin, "administrators"), (options.viewer, "viewers"))
     for names, users in kinds:

@@ -35,6 +35,7 @@ from gf_i2p.node.recovery.snapshot_copy import of_running
 from gf_i2p.node.report.leaf_farm import ElsewhereFarm, HostedFarm, LeafFarm, check_nesting, target_of
 from gf_i2p.node.status.admin_status import administration
 from gf_i2p.node.status.node_status import explanation, status
+from gf_i2p.node.status.record_status import record
 from gf_i2p.node.supervisor import Supervisor
 from gf_i2p.transport.errors import TransportError, error_text
 from gf_i2p.transport.event_loop import loop_factory
@@ -235,6 +236,7 @@ class _NodeRun:
                 reload=self.reload,
                 events=node.farm_tasks.view.events.after,
                 admit=node.admissions.admit,
+                record=partial(record, node),
             )
             local, remote = LocalInterface(directory / SOCKET_FILE, api), RemoteInterface(api)
             node.on_administration = remote.serve

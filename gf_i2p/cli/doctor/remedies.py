@@ -1,9 +1,14 @@
 """Remedies for a router's interfaces, in the words of each router's own settings."""
 
+import os
+from typing import Final
+
 from gf_i2p.cli.doctor.checks import Remedy
 from gf_i2p.node.files.router_settings import host_and_port
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 
+LAB_VARIABLE: Final = "GF_I2P_LAB"
+"""Set in the environment of commands inside a private I2P network (`make lab`)."""
 _CONSOLE = "the router console (http://127.0.0.1:7657/"
 
 
@@ -69,10 +74,18 @@ CERTIFICATE_COMPARE = Remedy(
 )
 
 
-ROUTER_START = Remedy(
-    "start the router: systemctl start i2pd; if the router runs elsewhere, correct the addresses in [router]",
-    "start the router: i2prouter start; if the router runs elsewhere, correct the addresses in [router]",
-)
+def router_start() -> Remedy:
+    """Remedy when no interface of the router answers."""
+    if os.environ.get(LAB_VARIABLE):  # an i2pd of the system would join the real I2P
+        return Remedy.either(
+            "give [router] the addresses of one of the lab's routers: the command `routers` shows them"
+        )
+    return Remedy(
+        "start the router: systemctl start i2pd; if the router runs elsewhere, correct the addresses in [router]",
+        "start the router: i2prouter start; if the router runs elsewhere, correct the addresses in [router]",
+    )
+
+
 CLOCK = Remedy.either("Set this machine's clock (timedatectl set-ntp true), then restart the router.")
 
 

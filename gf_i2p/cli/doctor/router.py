@@ -89,7 +89,7 @@ class RouterChecks:
         reasons = await asyncio.gather(*(_fault_of_port(*address) for address in places.values()))
         if None in reasons:
             return ok(f"runs: {reasons.count(None)} of {len(reasons)} interfaces take connections")
-        return fail(f"none of the interfaces takes connections: {', '.join(places)}", remedies.ROUTER_START)
+        return fail(f"none of the interfaces takes connections: {', '.join(places)}", remedies.router_start())
 
     async def _logins(self) -> CheckResult:
         try:

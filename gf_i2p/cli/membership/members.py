@@ -10,7 +10,7 @@ from gf_i2p.admin.local_socket import LAST_SERVER, NO_LEADER
 from gf_i2p.cli.administration.administer import administrators_file
 from gf_i2p.cli.membership import leaf_members, rotate_key
 from gf_i2p.cli.shared import argument_types
-from gf_i2p.cli.shared.answer_text import in_touch, membership_lines
+from gf_i2p.cli.shared.answer_text import in_touch, membership_lines, record_rows
 from gf_i2p.cli.shared.argument_types import NODE_HELP, NODE_METAVAR, as_command_error, whole_number
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
@@ -61,6 +61,17 @@ def show(options: argparse.Namespace, ask: Ask) -> Answer:
         Exit.OK if in_touch(answer) else Exit.DEGRADED,
         is_report=True,
     )
+
+
+def show_one(options: argparse.Namespace, ask: Ask) -> Answer:
+    """`members show`: show each value of the newest record of a server or leaf member."""
+    answer = ask(options.directory, "GET", f"/v1/record?server={options.id}&samples=1")
+    rows = record_rows(answer["record"] or {})
+    width = max((len(name) for name, _ in rows), default=0)
+    lines = [f"{name:<{width}}  {value}" for name, value in rows]
+    missing = f"this node has no record of {options.id}: see `gf-i2p members list` for the farm's servers and members"
+    data = {"server": answer["server"], "record": answer["record"]}
+    return Answer(data, "\n".join(lines) or missing, Exit.OK if rows else Exit.FAILED, is_report=True)
 
 
 def invite(options: argparse.Namespace, ask: Ask) -> Answer:
@@ -291,6 +302,13 @@ _add_node_argument: Final = path_argument("directory", NODE_METAVAR, NODE_HELP)
 _add_directory_argument: Final = path_argument("directory", "DIR", "the directory of a server of the farm")
 
 
+def _add_show_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_node_argument(parser)
+    parser.add_argument(
+        "id", type=whole_number(MAX_ID - 1, low=0), metavar="ID", help="the id of a server or leaf member"
+    )
+
+
 def _add_into_argument(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument(
         "--into",
@@ -373,6 +391,11 @@ COMMANDS: Final[Commands] = {
         "show the servers of a farm, as a running node knows them",
         _add_node_argument,
         lambda options: show(options, ask),
+    ),
+    "show": Subcommand(
+        "show all that a server or leaf member has reported last",
+        _add_show_arguments,
+        lambda options: show_one(options, ask),
     ),
     "invite": Subcommand(
         "invite a new server: by a code, or by a directory and a file for `members accept` at the farm's servers",

@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64decode
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from shutil import get_terminal_size
 from typing import Any, Final
@@ -20,6 +21,8 @@ MEMBERSHIP_TEXTS: Final = {
 _MODES: Final = {"dry-run": "in a dry run: nothing is published", "failover": "to run the service's address"}
 _PUBLISHES: Final = {"on": "before others", "auto": "when it is chosen", "off": "never"}
 """Words for each value of `publishConfig`."""
+_LONGEST_VALUE: Final = 200
+"""Most characters of a record's value that are shown."""
 _SHOWN_HASHES: Final = 3
 """Most hashes with known floodfills that are shown."""
 _SHOWN_LEFT_OUT: Final = 5
@@ -32,6 +35,21 @@ def membership_lines(answer: dict[str, Any]) -> list[str]:
     if answer["membership"] != "member":
         return [MEMBERSHIP_TEXTS[answer["membership"]]]
     return [NO_LEADER_KNOWN] if answer["leader"] is None else []
+
+
+def record_rows(fields: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Return each value of a status record with its name, as in `router.uptime`. Foreign texts are made printable."""
+    rows: list[tuple[str, str]] = []
+    for name, value in fields.items():
+        path = printable(f"{prefix}{name}")
+        if isinstance(value, dict):
+            rows += record_rows(value, f"{path}.")
+        elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+            rows += record_rows({str(number): each for number, each in enumerate(value, 1)}, f"{path}.")
+        else:
+            text = value if isinstance(value, str) else json.dumps(value)
+            rows.append((path, printable(text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…")))
+    return rows
 
 
 def in_touch(answer: dict[str, Any]) -> bool:

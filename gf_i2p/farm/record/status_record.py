@@ -232,6 +232,10 @@ class StatusRecord:
 
     def encode(self) -> bytes:
         """Return the JSON text of the log entry."""
+        return json.dumps(self.fields(), separators=(",", ":")).encode()
+
+    def fields(self) -> dict[str, Any]:
+        """Return the JSON object of the log entry."""
         record: dict[str, Any] = {**self.extra, "cluster": self.cluster, "date": self.date_ms, "id": self.id}
         if self.config is not None:
             record["config"] = self.config.encode()
@@ -245,7 +249,7 @@ class StatusRecord:
             record["remoteDestinations"] = [destination.encode() for destination in self.remote_destinations]
         if self.meta_sensing is not None:
             record["metaSensing"] = self.meta_sensing.encode()
-        return json.dumps(record, separators=(",", ":")).encode()
+        return record
 
     @classmethod
     def parse(cls, data: bytes) -> Self:

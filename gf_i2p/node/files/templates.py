@@ -9,8 +9,14 @@ GITIGNORE: Final = """\
 /client-*.toml
 /admin-*.toml
 /viewer-*.toml
+/*.master
 /leaf-*.toml
 *.dat
+"""
+
+GITIGNORE_OF_SERVER: Final = """\
+# Written by `gf-i2p join`: the files here hold keys.
+*
 """
 
 CONFIG: Final = """\

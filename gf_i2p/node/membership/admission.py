@@ -39,7 +39,9 @@ class Known:
 
     config: Config
     users: Mapping[str, Verifier]
-    """The users that may log in, and this server."""
+    """The users that may log in."""
+    own_verifier: Callable[[], Verifier]
+    """Returns the value by which others verify this server."""
     members: Mapping[int, str]
     """By id, the endpoints of the servers in the Configuration."""
     admitted: Mapping[int, Admitted]
@@ -164,7 +166,8 @@ def description(known: Known, newcomer: int) -> dict[str, Any]:
     Users of foreign programs log in by passwords, and are left out: what verifies a password is as secret as it.
     """
     config = known.config
-    keys = {name: str(verifier) for name, verifier in known.users.items() if isinstance(verifier, PublicKey)}
+    users = {**known.users, f"server-{config.node.id}": known.own_verifier()}
+    keys = {name: str(verifier) for name, verifier in users.items() if isinstance(verifier, PublicKey)}
     return {
         "cluster": config.node.cluster,
         "profile": config.timing.profile,
@@ -175,5 +178,5 @@ def description(known: Known, newcomer: int) -> dict[str, Any]:
         ],
         "removed": [each.id for each in config.removed],
         "users": {name: key for name, key in keys.items() if name != f"server-{newcomer}"},
-        "left_out": sorted(known.users.keys() - keys.keys()),
+        "left_out": sorted(users.keys() - keys.keys()),
     }

@@ -180,6 +180,7 @@ def write(directory: Path, code: JoinCode, server: NewServer, joined: Joined) ->
             inside=any(Endpoint.parse(each.endpoint).is_i2p for each in listed),
             join=True,
         )
+        (directory / ".gitignore").write_text(templates.GITIGNORE_OF_SERVER, encoding="utf-8")
 
 
 def table_of_new(server: NewServer) -> ServerTable:

@@ -139,6 +139,26 @@ def test_the_page_has_all_codes_and_words() -> None:
     assert not [word for word in (*PublicationPhase, *Reachability) if f"`{word}`" not in PAGE]
 
 
+async def test_the_pages_client_in_python_works(
+    served: Served, localhost: Identity, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = next(found["text"] for found in BLOCK.finditer(PAGE) if found["kind"] == "python")
+    password = tmp_path / "password"
+    password.write_text(f"{PASSWORD}\n")
+    for word, value in (
+        ("bridge-certificate.pem", str(localhost.certificate)),
+        ("https://127.0.0.1:7651/", served.url),
+        ('"bridge-password"', repr(str(password))),
+    ):
+        assert word in program
+        program = program.replace(word, value)
+    names: dict[str, Any] = {}
+    await asyncio.to_thread(exec, compile(program, "docs/router-interface.md", "exec"), names)
+    assert "Uptime" in capsys.readouterr().out
+    with pytest.raises(RuntimeError, match="MasterHash"):
+        await asyncio.to_thread(names["router"].call, Method.PUBLISH)
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 async def test_the_pages_command_works(served: Served, localhost: Identity) -> None:
     command = next(found["text"] for found in BLOCK.finditer(PAGE) if found["kind"] == "sh")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,8 +13,9 @@ from typing import Final
 import aiohttp
 import pytest
 
-from gf_i2p.cli.page.console import Console
+from gf_i2p.cli.page.console import Console, Farm
 from gf_i2p.cli.shared.local_client import request
+from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.node.files.checked_read import table_of
 from gf_i2p.node.files.farm_file import FarmFile
 from integration.harness.local_farm import LocalFarm, until
@@ -58,7 +60,7 @@ class Browser:
 @asynccontextmanager
 async def console(place: Path, user: str | None = None) -> AsyncIterator[Browser]:
     jar = aiohttp.CookieJar(unsafe=True)  # a cookie of an IP address
-    served = Console(partial(request, place), "the farm of a test", user)
+    served = Console([Farm(partial(request, place), "the farm of a test", user)])
     async with served.serving() as link, aiohttp.ClientSession(cookie_jar=jar) as session:
         yield Browser(session, link)
 
@@ -104,12 +106,12 @@ async def test_two_consoles_do_not_lock_each_other_out(tmp_path: Path) -> None:
 
 
 async def test_a_defect_is_shown_and_ends_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gf_i2p.cli.page.console.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("gf_i2p.cli.page.farm_pages.LOOK_SECONDS", 0.01)
 
     async def strange(*_: object, **__: object) -> object:
         return {}
 
-    served = Console(strange, "a node of another version", None)
+    served = Console([Farm(strange, "a node of another version", None)])
     jar = aiohttp.CookieJar(unsafe=True)
     async with served.serving() as link, aiohttp.ClientSession(cookie_jar=jar) as session:
         browser = Browser(session, link)
@@ -121,7 +123,7 @@ async def test_a_defect_is_shown_and_ends_no_page(monkeypatch: pytest.MonkeyPatc
                 assert await live.content.readline() == b"event: trouble\n"
                 assert b"a defect of this program: KeyError" in await live.content.readline()
                 assert [await live.content.readline() for _ in range(3)] == [b"\n", b":\n", b"\n"]
-        await until("no page is open", PATIENCE, lambda: _is(served._watchers == 0))
+        await until("no page is open", PATIENCE, lambda: _is(served._farms[0]._watchers == 0))
 
 
 async def _is(truth: bool) -> bool:
@@ -179,6 +181,36 @@ async def test_the_page_says_first_what_is_wrong_and_goes_on_by_itself(tmp_path:
             await shown("no node answers")
 
 
+async def test_a_server_has_a_page_with_its_charts_and_all_that_it_reports(tmp_path: Path) -> None:
+    async with running(tmp_path, 1) as farm, console(farm.node(1)) as browser:
+        await browser.open()
+        code, text = await browser.get("/server?id=1")
+        assert (code, "has posted no record" in text, "<svg" in text) == (200, True, False)
+        router = {"uptime": 7_200_000, "participatingTunnels": 12, "version": "<script>x</script>"}
+        now = int(time.time() * 1000)
+        record = StatusRecord("farm", now, 1, router_up=True, router=router).encode().decode()
+        code, answer = await gf_json("post", farm.node(1), record)
+        assert code == 0, answer
+
+        async def is_shown() -> bool:
+            return "<svg" in (await browser.get("/server?id=1"))[1]
+
+        await until("the record is shown", PATIENCE, is_shown)
+        _, text = await browser.get("/server?id=1")
+        assert 'aria-label="Participating tunnels: tunnels from 12 to 12, now 12"' in text
+        assert "<td>7200000</td>" in text
+        assert "&lt;script&gt;x" in text
+        assert "<script>x" not in text
+        code, shown = await gf_json("members", "show", farm.node(1), "1")
+        assert (code, shown["record"]["router"]["participatingTunnels"]) == (0, 12)
+        code, shown = await gf_json("members", "show", farm.node(1), "7")
+        assert (code, shown["record"]) == (1, None)
+        for wrong in ("x", "", "-1", "9999999999", "1&samples=2"):
+            code, text = await browser.get(f"/server?id={wrong}")
+            assert code == (200 if wrong.startswith("1&") else 503 if wrong.startswith("9") else 400), wrong
+        assert '<a href="server?id=1"' in (await browser.get("/"))[1]
+
+
 async def test_the_configuration_is_there_as_a_file(tmp_path: Path) -> None:
     async with running(tmp_path, 1) as farm, console(farm.node(1), "viewer-wall") as browser:
         assert (await browser.get("/farm.toml"))[0] == 403
@@ -188,6 +220,29 @@ async def test_the_configuration_is_there_as_a_file(tmp_path: Path) -> None:
             assert response.headers["Content-Disposition"] == 'attachment; filename="farm.toml"'
             file = table_of(FarmFile, await response.text(), Path("farm.toml"))
         assert (file.cluster, [server.id for server in file.servers]) == ("farm", [1])
+
+
+async def test_several_farms_have_a_page_with_the_worst_first(tmp_path: Path) -> None:
+    async with running(tmp_path / "one", 1) as one, running(tmp_path / "two", 1) as two:
+        places = [one.node(1), two.node(1)]
+        served = Console([Farm(partial(request, place), place.parent.name, None) for place in places])
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with served.serving() as link, aiohttp.ClientSession(cookie_jar=jar) as session:
+            browser = Browser(session, link)
+            await browser.open()
+            code, text = await browser.get("/")
+            assert (code, text.count("server 1, in term")) == (200, 2)
+            for number in (1, 2):
+                code, text = await browser.get(f"/{number}/")
+                assert (code, "Committed entries" in text, "server 1, in term" in text) == (200, True, True)
+                assert (await browser.get(f"/{number}/static/style.css"))[0] == 200
+            browser.base += "/2"
+            assert (await browser.change("drain", "1"))[0] == 303
+            browser.base = browser.base.removesuffix("/2")
+            assert ["drained by" in (await browser.get(f"/{number}/"))[1] for number in (1, 2)] == [False, True]
+            two.kill(1)
+            _, text = await browser.get("/")
+            assert text.index("no answer") < text.index("server 1, in term")
 
 
 async def test_a_viewer_gets_no_buttons(tmp_path: Path) -> None:
