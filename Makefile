@@ -112,7 +112,7 @@ lab: $(VENV)/.run $(VENV)/.network-programs
 	@LAB=1 $(BIN)/python -m integration.runs.farm
 
 bench: $(VENV)/.test $(VENV)/.bench-programs
-	@$(BIN)/python -m integration.bench
+	@$(BIN)/python -m integration.bench $(RUN_ARGS)
 
 bench-i2p: $(VENV)/.test $(VENV)/.network-programs
 	@$(BIN)/python -m integration.bench.through_i2p

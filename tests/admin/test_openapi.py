@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pytest
 import schemathesis
@@ -66,7 +66,7 @@ class ServedNode:
             await self._end.wait()
             await runner.cleanup()
 
-    def __enter__(self) -> "ServedNode":
+    def __enter__(self) -> Self:
         self._thread.start()
         assert self._ready.wait(60)
         return self
