@@ -10,6 +10,7 @@ A ticket is good for one server: the first admission with an id counts, and late
 
 import base64
 import binascii
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,9 @@ USER_PREFIX: Final = "newcomer-"
 MAX_ENDPOINT: Final = 265
 """Most characters of an endpoint: "tcp://", a host name of 253, and a port."""
 MAX_BY: Final = 64
+_NAME: Final = re.compile(rf"admin-[A-Za-z0-9._-]{{1,{MAX_BY - len('admin-')}}}", re.ASCII)
+_ENDPOINT: Final = re.compile(rf"[!-~]{{1,{MAX_ENDPOINT}}}", re.ASCII)
+_FINGERPRINT: Final = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 _VERSION: Final = 1
 _HEAD: Final = struct.Struct(">BIQ32s64sB")
 """Version, server, end in ms, key, signature, and the length of the administrator's name; name and endpoint follow."""
@@ -65,8 +69,8 @@ class Ticket:
     def __post_init__(self) -> None:
         if not 0 <= self.server <= MAX_SERVER_ID or not 0 <= self.until_ms <= MAX_DATE_MS:
             raise ValueError("a ticket's server or end is out of range")
-        if not 0 < len(self.by) <= MAX_BY or not 0 < len(self.endpoint) <= MAX_ENDPOINT:
-            raise ValueError("a ticket's names are too short or too long")
+        if _NAME.fullmatch(self.by) is None or _ENDPOINT.fullmatch(self.endpoint) is None:
+            raise ValueError("a ticket names no administrator, or no endpoint")
         if len(self.key) != 32 or len(self.signature) != 64:
             raise ValueError("a ticket's key or signature has a wrong length")
 
@@ -157,8 +161,8 @@ class Admission:
     def of_own_fields(cls, ticket: Ticket, fields: Mapping[str, Any]) -> Self:
         """Read the JSON object of `own_fields`. Raises `RecordError`."""
         endpoint, fingerprint = text(fields, "endpoint"), text_or_none(fields, "fingerprint")
-        if not 0 < len(endpoint) <= MAX_ENDPOINT or len(fingerprint or "") > MAX_ENDPOINT:
-            raise RecordError("the endpoint or the fingerprint of an admission is too long")
+        if _ENDPOINT.fullmatch(endpoint) is None or (fingerprint and _FINGERPRINT.fullmatch(fingerprint) is None):
+            raise RecordError("an admission has an endpoint, and outside I2P a fingerprint, sha256: and 64 digits")
         try:
             signature = bytes.fromhex(text(fields, "signature"))
         except ValueError as error:

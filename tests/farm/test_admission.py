@@ -21,7 +21,7 @@ def entry(admission: Admission = ADMISSION) -> AdminEntry:
 def test_a_ticket_is_read_as_it_was_written() -> None:
     assert Ticket.decode(TICKET.encode()) == TICKET
     assert Ticket.of_user(TICKET.user) == TICKET
-    longest = replace(TICKET, by="a" * MAX_BY, endpoint="e" * MAX_ENDPOINT)
+    longest = replace(TICKET, by="admin-".ljust(MAX_BY, "a"), endpoint="e" * MAX_ENDPOINT)
     assert Ticket.of_user(longest.user) == longest
     assert len(longest.user) <= MAX_NEWCOMER_BYTES <= MAX_AUTH_VALUE_BYTES
 
@@ -41,6 +41,29 @@ def test_a_damaged_ticket_is_refused_and_never_another_ticket() -> None:
             continue
         assert (read == TICKET) == (damaged == name), f"seed {seed}"
         assert read.user == damaged, f"seed {seed}: one ticket has one name"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"by": "client-web"},
+        {"by": "server-1"},
+        {"by": "admin-"},
+        {"by": "admin-o\nx"},
+        {"by": "admin-" + "o" * MAX_BY},
+        {"endpoint": ""},
+        {"endpoint": "tcp://a b"},
+        {"endpoint": "e" * (MAX_ENDPOINT + 1)},
+        {"server": -1},
+        {"server": 1 << 32},
+        {"until_ms": -1},
+        {"key": b""},
+        {"signature": b""},
+    ],
+)
+def test_no_ticket_has_other_values(change: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="a ticket"):
+        replace(TICKET, **change)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["", USER_PREFIX, "server-1", TICKET.user + "=", " " + TICKET.user])
@@ -69,7 +92,15 @@ def test_an_admission_is_an_entry_of_the_log() -> None:
     assert AdminEntry.parse(entry().encode()) == entry()
     assert entry().changes_no_choice
     assert entry().what == "admit server 4 at tcp://192.0.2.4:9001, invited by admin-ops"
-    for damage in ({"ticket": "AA"}, {"signature": "00"}, {"signature": "x" * 128}, {"endpoint": ""}, {"key": "AA"}):
+    damages: list[dict[str, str]] = [
+        {"ticket": "AA"},
+        {"signature": "00"},
+        {"signature": "x" * 128},
+        {"endpoint": ""},
+        {"key": "AA"},
+        {"fingerprint": "sha256:x"},
+    ]
+    for damage in damages:
         with pytest.raises(RecordError):
             Admission.parse({**ADMISSION.encode(), **damage})
     with pytest.raises(RecordError):

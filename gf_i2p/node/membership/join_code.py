@@ -20,8 +20,9 @@ from gf_i2p.netdb.signing import PRIVATE_KEY_BYTES
 from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.node.files.config import Config, Secrets, TimingTable
 from gf_i2p.node.files.farm_setup import NewServer, check_absent, write_server
-from gf_i2p.node.files.server_tables import ServerTable
+from gf_i2p.node.files.server_tables import RemovedTable, ServerTable, check_name_of_user
 from gf_i2p.node.files.transaction import all_or_nothing
 from gf_i2p.node.membership.invitation import server_text
 from gf_i2p.transport.tls.certificates import fingerprint
@@ -150,11 +151,11 @@ class Joined:
         """Read a server's answer, decoded JSON of any kind. Raises `JoinCodeError`."""
         try:
             return cls(
-                str(answer["profile"]),
+                TimingTable(profile=answer["profile"]).profile,
                 [ServerTable.model_validate(each) for each in answer["servers"]],
-                [int(each) for each in answer["removed"]],
-                {str(name): PublicKey.parse(key) for name, key in answer["users"].items()},
-                [str(each) for each in answer["left_out"]],
+                [RemovedTable(id=each).id for each in answer["removed"]],
+                {check_name_of_user(name): PublicKey.parse(key) for name, key in answer["users"].items()},
+                [check_name_of_user(name) for name in answer["left_out"]],
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise JoinCodeError(
@@ -163,7 +164,10 @@ class Joined:
 
 
 def write(directory: Path, code: JoinCode, server: NewServer, joined: Joined) -> None:
-    """Write the new server's directory; all or nothing. Raises `ConfigError` when the directory exists."""
+    """Write the new server's directory; all or nothing.
+
+    Raises `ConfigError` when the directory exists, or when a node could not run with the farm's answer.
+    """
     listed = [*joined.servers, table_of_new(server)]
     tables = [server_text(each) for each in listed] + [templates.REMOVED.format(id=each) for each in joined.removed]
     with all_or_nothing(directory.parent) as new_paths:
@@ -180,6 +184,8 @@ def write(directory: Path, code: JoinCode, server: NewServer, joined: Joined) ->
             inside=any(Endpoint.parse(each.endpoint).is_i2p for each in listed),
             join=True,
         )
+        Config.load(directory)
+        Secrets.load(directory)
         (directory / ".gitignore").write_text(templates.GITIGNORE_OF_SERVER, encoding="utf-8")
 
 

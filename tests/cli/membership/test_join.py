@@ -4,14 +4,17 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gf_i2p.admin.client import ApiError, RemoteApi
 from gf_i2p.node.clock import now_ms
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
-from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.membership.join_code import JoinCode, JoinCodeError
+from gf_i2p.node.files.config import Config
+from gf_i2p.node.files.farm_setup import make_farm, new_server
+from gf_i2p.node.membership.join_code import JoinCode, JoinCodeError, Joined, write
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import LocalFarm, until
 from integration.harness.processes import free_ports
@@ -168,6 +171,45 @@ async def test_a_code_that_is_none_is_a_wrong_argument(tmp_path: Path) -> None:
     assert (status, "only an administrator may do this" in error) == (2, True)
     status, _, error = await gf("members", "invite", tmp_path / "admin-owner.toml", "2=i2p")
     assert (status, "--code" in error) == (2, True)
+
+
+RIGHT: dict[str, Any] = {
+    "profile": "auto",
+    "servers": [{"id": 1, "endpoint": "tcp://127.0.0.1:9001", "fingerprint": f"sha256:{'ab' * 32}", "founder": True}],
+    "removed": [3],
+    "users": {"server-1": f"ed25519:{'ab' * 32}"},
+    "left_out": ["viewer-wall"],
+}
+
+
+def test_an_answer_of_a_server_is_checked_before_it_is_written(tmp_path: Path) -> None:
+    Joined.parse(RIGHT)
+    evil = 'x"]\nkey = "ed25519:'
+    wrongs: list[dict[str, Any]] = [
+        {"profile": 'auto"\nelection_min = 9'},
+        {"servers": [{"id": 1, "endpoint": f"tcp://127.0.0.1:9001{evil}"}]},
+        {"servers": [{"id": "1", "endpoint": "tcp://127.0.0.1:9001"}]},
+        {"removed": ["3"]},
+        {"users": {evil: f"ed25519:{'ab' * 32}"}},
+        {"users": {"server-1": evil}},
+        {"users": []},
+        {"left_out": [evil]},
+        {"left_out": None},
+    ]
+    for wrong in wrongs:
+        with pytest.raises(JoinCodeError, match="same version"):
+            Joined.parse({**RIGHT, **wrong})
+    with pytest.raises(JoinCodeError):
+        Joined.parse([])
+    make_farm(tmp_path, {1: Endpoint("127.0.0.1", 9001)}, cluster="farm", profile="lan", clients=[], admins=["a"])
+    code = JoinCode.make(ClientFile.load(tmp_path / "admin-a.toml"), 2, Endpoint("127.0.0.1", 9002), now_ms())
+    server = new_server(2, Endpoint("127.0.0.1", 9002))
+    twice = {**RIGHT, "servers": [*RIGHT["servers"], {"id": 5, "endpoint": "tcp://127.0.0.1:9002"}]}
+    with pytest.raises(ConfigError, match="same endpoint"):
+        write(tmp_path / "new", code, server, Joined.parse(twice))
+    assert not (tmp_path / "new").exists()
+    write(tmp_path / "new", code, server, Joined.parse(RIGHT))
+    assert {table.id for table in Config.load(tmp_path / "new").removed} == {3}
 
 
 def test_a_code_is_read_as_it_was_made_and_hides_its_key(tmp_path: Path) -> None:
