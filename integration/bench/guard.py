@@ -34,8 +34,9 @@ from integration.bench.workloads import VALUE_BYTES, WORKLOADS, Sample, Workload
 from integration.harness.processes import ProcessEndedError
 
 KEPT: Final = Path(__file__).with_name("guard.json")
-ALLOWED: Final = {"leader": 1.25, "follower": 1.25, "history": 2.0, "node": 1.25}
-"""A cost that is more than so many times the kept cost fails. The history works in bursts, so its cost varies."""
+ALLOWED: Final = {"leader": 1.25, "follower": 1.25, "history": 2.0, "node": 2.0}
+"""A cost that is more than so many times the kept cost fails. The history works in bursts, so its cost varies. A record's
+cost in passes is 1.75 on one machine and 2.9 on another, because records use more memory than the fixed work does."""
 TRIES: Final = 3
 """A machine that does other work makes an entry dearer now and then, and never cheaper: the cheapest try counts."""
 SECONDS: Final = 2.0
@@ -43,6 +44,9 @@ WARMUP: Final = 0.5
 RECORDED: Final = 5
 _PASSES: Final = 10_000
 _RECORDS: Final = 6_000
+_TURNS: Final = 40
+"""Turns in which records and the fixed work are measured. A virtual machine's speed may change from one moment to the
+next, and within one turn it seldom does."""
 _TITLES: Final = {workload.name: workload.title for workload in WORKLOADS} | {"records": "a server's record"}
 
 T = TypeVar("T")
@@ -50,24 +54,42 @@ Costs = dict[str, dict[str, float]]
 """Cost of an entry, in passes of `calibrate`, by load and by process."""
 
 
-def calibrate() -> float:
+def calibrate(passes: int = _PASSES) -> float:
     """Return the processor seconds of one pass of the fixed work: hashing, packing, dictionaries, calls, parsing."""
     pack = struct.Struct(">BIIQQQQI")
     value = bytes(range(256)) * (VALUE_BYTES // 256)
     text = json.dumps({"date": 1_790_000_000_000, "id": 3, "leaves": [{"hash": "a" * 44, "up": True}] * 3})
     began = time.process_time()
-    for number in range(_PASSES):
+    for number in range(passes):
         kept: dict[int, bytes] = {}
         for index in range(40):
             kept[index] = pack.pack(1, number, index, index, index, index, index, index)
         total = sum(pack.unpack(each)[2] for each in kept.values())
         joined = b"".join([value, *kept.values(), hashlib.sha256(value).digest()])
         assert total + len(joined) > len(json.loads(text)["leaves"])
-    return (time.process_time() - began) / _PASSES
+    return (time.process_time() - began) / passes
 
 
-def record_seconds() -> float:
-    """Return the processor seconds in which a node reads and applies one record of a server."""
+def record_passes() -> float:
+    """Return the cost in which a node reads and applies one record of a server, in passes of `calibrate`."""
+    values = record_values()
+    state = FarmState("farm")
+    state.configure(tuple(range(1, NODES + 1)))
+    size = -(-len(values) // _TURNS)
+    turns = []
+    for start in range(0, len(values), size):
+        turn = values[start : start + size]
+        before = calibrate(len(turn))
+        began = time.process_time()
+        for index, value in enumerate(turn, start + 1):
+            state.apply(value, index)
+        seconds = (time.process_time() - began) / len(turn)
+        turns.append(seconds / statistics.mean((before, calibrate(len(turn)))))
+    return statistics.median(turns)
+
+
+def record_values() -> list[bytes]:
+    """Return records of a farm's servers, as they stand in the log."""
     leaf = Leaf(bytes(range(32)), up=True)
     config, meta = ReportedConfig("meta", 30_000, "0.1.0"), Meta("A" * 524, "auto", publishing=False)
     router = {"uptime": 3_600_000, "participatingTunnels": 40, "bandwidthIn": 1000, "bandwidthOut": 1000}
@@ -78,12 +100,7 @@ def record_seconds() -> float:
             "farm", date_ms, server, router_up=True, router=router, meta=meta, leaves=(leaf,), config=config
         )
         values.append(record.encode())
-    state = FarmState("farm")
-    state.configure(tuple(range(1, NODES + 1)))
-    began = time.process_time()
-    for index, value in enumerate(values, 1):
-        state.apply(value, index)
-    return (time.process_time() - began) / _RECORDS
+    return values
 
 
 def json_values() -> list[bytes]:
@@ -146,8 +163,7 @@ async def _all(directory: Path) -> Costs:
     """Measure on a fresh farm: on another one, the history would still write what the last load left."""
     async with FARM.cluster(directory) as cluster:
         found = {workload.name: await _one(cluster, workload) for workload in WORKLOADS}
-    before, record = calibrate(), record_seconds()
-    return found | {"records": {"node": record / statistics.mean((before, calibrate()))}}
+    return found | {"records": {"node": record_passes()}}
 
 
 async def _load(cluster: Cluster, workload: Workload, seconds: float) -> Sample:
@@ -180,7 +196,7 @@ async def profiled(directory: Path, workload: Workload) -> str:
 def _profiled_records() -> str:
     """Return the functions in which a node spends its time when it applies records, as text."""
     profiler, text = cProfile.Profile(), io.StringIO()
-    profiler.runcall(record_seconds)
+    profiler.runcall(record_passes)
     pstats.Stats(profiler, stream=text).sort_stats("tottime").print_stats(profile.TOP)
     return text.getvalue()
 
