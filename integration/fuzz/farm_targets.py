@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.admission import Admission, Ticket
 from gf_i2p.farm.choice import tree
 from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.farm.record.master_load import MasterLoad
@@ -18,6 +19,9 @@ from integration.fuzz import samples
 from integration.fuzz.target import Target
 
 _FARM: Final = "farm"
+_ADMISSION: Final = Admission(
+    Ticket(4, "i2p", samples.NOW_MS, "admin-a", bytes(32)), "tcp://192.0.2.4:9001", None, bytes(32), bytes(64)
+)
 _MEMBER: Final = 2**31 + 5
 _TOKENS: Final = (
     b'"cluster":"farm"', b'"date":', b'"router":{"up":true}', b'"meta":{', b'"destinations":[', b'"remoteRouters":[',
@@ -76,6 +80,7 @@ def _admin_entries() -> Iterator[bytes]:
         AdminEntry(_FARM, samples.NOW_MS, "server-2", "drain", server=2),
         AdminEntry(_FARM, samples.NOW_MS, "admin-a", "move", server=3),
         AdminEntry(_FARM, samples.NOW_MS, "admin-a", "release"),
+        AdminEntry(_FARM, samples.NOW_MS, "server-2", "admit", admission=_ADMISSION),
         AdminEntry(_FARM, 1, "admin-a", "set", parameters={"freshMs": 200_000, "tree": "tree", "margin": None}),
         AdminEntry(_FARM, 1, "admin-a", "sensed", leaf, sensed=Sensed("2026-11-25", (floodfill,))),
     ):

@@ -307,12 +307,11 @@ async def test_a_peer_that_does_not_take_its_answers_is_not_read(
         transport = cast("asyncio.Transport", writer.transport)
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         transport.pause_reading()
-        sent = 0
-        while not any(connection._output_full for connection in farm.server._connections):
-            writer.write(encode_request(request(index=1)) * 100)
-            sent += 100
-            await asyncio.sleep(0)
-            assert sent < 1_000_000
+        async with asyncio.timeout(60):
+            while not any(connection._output_full for connection in farm.server._connections):
+                if transport.get_write_buffer_size() < 100_000:  # a slow server takes its time for what is there
+                    writer.write(encode_request(request(index=1)) * 100)
+                await asyncio.sleep(0)
         before = handled[1]
         (connection,) = farm.server._connections
         assert connection._transport is not None
@@ -323,7 +322,7 @@ async def test_a_peer_that_does_not_take_its_answers_is_not_read(
         for index in range(2, 7):
             other.write(encode_request(request(index=index)))
             assert await read_responses(other_reader, 1) == [index]
-        assert handled[1] == before <= sent
+        assert handled[1] == before
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1_000_000)
         transport.resume_reading()
         await until(lambda: handled[1] > before)
