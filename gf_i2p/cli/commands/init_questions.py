@@ -167,6 +167,8 @@ def _next_steps(wishes: _Wishes, server: Path, admin: Path, key: Path | None) ->
             "  gf-i2p join",
             "  gf-i2p run server-2",
         ]
+    if wishes.servers < 3:
+        lines.append(f"\nA farm of {wishes.servers} survives the loss of no server; three survive one.")
     if key is not None:
         settings = " ".join(f"{name}={value}" for name, value in _settings(wishes).items())
         lines += [

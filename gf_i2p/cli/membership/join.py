@@ -75,7 +75,8 @@ def run(options: argparse.Namespace) -> Answer:
         raise CommandError(f"the code was good for one hour, and is too old: ask {ticket.by} for a new one")
     server = new_server(ticket.server, None if ticket.endpoint == INSIDE else Endpoint.parse(ticket.endpoint))
     _say(f"asking server {', '.join(str(each.id) for each in code.servers)} of the farm {code.cluster} …")
-    answer = asyncio.run(_admitted(RemoteApi(access), code.admission(server), ticket.by))
+    patient = access.inside_proxy is not None
+    answer = asyncio.run(_admitted(RemoteApi(access), code.admission(server), ticket.by, patient=patient))
     try:
         joined = Joined.parse(answer)
     except JoinCodeError as error:
@@ -112,10 +113,11 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-async def _admitted(api: RemoteApi, admission: Admission, by: str) -> Any:
+async def _admitted(api: RemoteApi, admission: Admission, by: str, *, patient: bool) -> Any:
     """Have the farm admit the server; return the answer. Raises `CommandError`.
 
-    When an answer was lost, the same question gets the same answer again.
+    When an answer was lost, the same question gets the same answer again. `patient`: also ask again while no server is
+    reached. A router that has seen an address die needs minutes until it finds the address again.
     """
     end = time.monotonic() + _ALL_SECONDS
     while True:
@@ -127,7 +129,7 @@ async def _admitted(api: RemoteApi, admission: Admission, by: str) -> Any:
                     f"the farm refuses the code: the code is too old, or the server that was asked does not know {by}, "
                     f"who made it. Ask {by} for a new one; clocks must agree within the hour"
                 ) from error
-            again = error.outcome == "unknown" or error.status == 503
+            again = error.outcome == "unknown" or error.status == 503 or (patient and error.status is None)
             if not again or time.monotonic() >= end:
                 raise CommandError(printable(str(error)), outcome=error.outcome) from error
             _say("no answer yet, asking again …")
