@@ -221,6 +221,8 @@ class Node:
 
     def _take_admitted(self) -> None:
         """Know the servers that the log has newly admitted, in the same way as after a change of the files."""
+        if not self.farm_tasks.view.state.administration.admitted:
+            return
         try:
             servers = self.admissions.take()
             if servers:
