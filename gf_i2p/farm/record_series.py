@@ -4,7 +4,7 @@ The samples follow from the records that this node has applied since its start. 
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 from gf_i2p.farm.record.status_record import StatusRecord
@@ -43,33 +43,31 @@ class RecordSeries:
 
     def __init__(self) -> None:
         self._samples: dict[int, deque[Sample]] = {}
-        self._seen: dict[int, StatusRecord] = {}
+        self._last: StatusRecord | None = None
 
-    def note(self, records: Mapping[int, StatusRecord], now_ms: int | None) -> None:
-        """Take the newest records by server id, and farm time. Servers that are gone are forgotten."""
-        for server, record in records.items():
-            if self._seen.get(server) is not record:
-                self._seen[server] = record
-                self._add(server, record, now_ms)
-        if len(self._seen) > len(records):
-            for server in self._seen.keys() - records.keys():
-                del self._seen[server]
-                self._samples.pop(server, None)
-
-    def of(self, server: int, most: int = MOST) -> list[Sample]:
-        """Return up to `most` samples of a server, evenly taken, the oldest first."""
-        samples = list(self._samples.get(server, ()))
-        step = -(-len(samples) // most) if samples else 1
-        return samples[(len(samples) - 1) % step :: step]
-
-    def _add(self, server: int, record: StatusRecord, now_ms: int | None) -> None:
-        samples = self._samples.setdefault(server, deque(maxlen=MOST))
+    def take(self, record: StatusRecord | None, now_ms: int | None) -> None:
+        """Take the server's record that was applied last, if it is another one than before. `now_ms`: farm time."""
+        if record is self._last or record is None:
+            return
+        self._last = record
+        samples = self._samples.setdefault(record.id, deque(maxlen=MOST))
         date_ms = record.date_ms if now_ms is None else now_ms
         if samples and date_ms - samples[-1].date_ms < STEP_MS:
             return
         clock_ms = None if now_ms is None else record.date_ms - now_ms
         numbers = {name: _number(record.router.get(field)) for name, field in _FIELDS.items()}
         samples.append(Sample(date_ms, clock_ms, **numbers))
+
+    def keep(self, servers: Collection[int]) -> None:
+        """Forget the servers that are gone."""
+        for server in self._samples.keys() - set(servers):
+            del self._samples[server]
+
+    def of(self, server: int, most: int = MOST) -> list[Sample]:
+        """Return up to `most` samples of a server, evenly taken, the oldest first."""
+        samples = list(self._samples.get(server, ()))
+        step = -(-len(samples) // most) if samples else 1
+        return samples[(len(samples) - 1) % step :: step]
 
 
 def _number(value: Any) -> float | None:

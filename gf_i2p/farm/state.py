@@ -107,6 +107,8 @@ class FarmState:
         """Ids of the servers in the newest committed Configuration."""
         self.records: dict[int, StatusRecord] = {}
         """The newest record of each server, by server id."""
+        self.last_record: StatusRecord | None = None
+        """The server's record that was applied last; None after a snapshot. No choice depends on it."""
         self.leaf_members: dict[int, StatusRecord] = {}
         """The newest record of each leaf member, by id. The member that posted last comes last."""
         self.last_published_ms = 0
@@ -312,7 +314,7 @@ class FarmState:
 
     def _apply_server_record(self, record: StatusRecord, value: bytes, index: int) -> None:
         joined = record.id not in self.records
-        self.records[record.id] = record
+        self.records[record.id] = self.last_record = record
         self._set_clock(joined=joined)
         self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, is_server=True)
         self._judge(record)

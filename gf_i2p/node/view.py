@@ -92,7 +92,6 @@ class FarmView:
             self._keep_snapshot()
             async with self._moved:
                 self._moved.notify_all()
-            self.series.note(self.state.records, self.state.clock.now_ms)
             for tell in self.on_change:
                 tell()
 
@@ -170,8 +169,11 @@ class FarmView:
         self._total_bytes += size_of(entry)
         before = self.state.servers
         take_in(self.state, self.applied, entry)
-        if self.state.servers != before and self.applied > self._news_from:
-            self._log_servers(before)
+        self.series.take(self.state.last_record, self.state.clock.now_ms)
+        if self.state.servers != before:
+            self.series.keep(self.state.servers)
+            if self.applied > self._news_from:
+                self._log_servers(before)
 
     def _log_servers(self, before: Collection[int]) -> None:
         """Log the servers that a newly committed Configuration has added and removed. `before`: the former servers."""

@@ -14,7 +14,7 @@ def record(date_ms: int, server: int = 1, **router: object) -> StatusRecord:
 
 def test_a_sample_has_the_routers_numbers_and_the_clocks_difference() -> None:
     series = RecordSeries()
-    series.note({1: record(START + 700, uptime=5000, currentInboundBandwidth=10.5, jobLag=True)}, START)
+    series.take(record(START + 700, uptime=5000, currentInboundBandwidth=10.5, jobLag=True), START)
     (sample,) = series.of(1)
     assert (sample.date_ms, sample.clock_ms, sample.uptime_ms, sample.inbound) == (START, 700, 5000, 10.5)
     assert (sample.outbound, sample.tunnels, sample.job_lag_ms) == (None, None, None)
@@ -25,7 +25,7 @@ def test_one_sample_a_minute_is_kept_and_a_day_of_them() -> None:
     series = RecordSeries()
     for number in range(2 * MOST + 100):
         date = START + number * STEP_MS // 2
-        series.note({1: record(date, uptime=number)}, date)
+        series.take(record(date, uptime=number), date)
     samples = series.of(1)
     assert len(samples) == MOST
     assert {after.date_ms - before.date_ms for before, after in pairwise(samples)} == {STEP_MS}
@@ -39,14 +39,14 @@ def test_one_sample_a_minute_is_kept_and_a_day_of_them() -> None:
 def test_a_record_that_was_seen_is_no_new_sample_and_a_server_that_left_is_forgotten() -> None:
     series = RecordSeries()
     one, two = record(START), record(START, 2)
-    series.note({1: one, 2: two}, START)
-    series.note({1: one, 2: two}, START + 10 * STEP_MS)
+    for each in (one, two, two, None):
+        series.take(each, START + 10 * STEP_MS)
     assert [len(series.of(server)) for server in (1, 2)] == [1, 1]
-    series.note({1: one}, START)
+    series.keep((1, 3))
     assert [len(series.of(server)) for server in (1, 2)] == [1, 0]
 
 
 def test_without_farm_time_the_records_own_date_counts() -> None:
     series = RecordSeries()
-    series.note({1: record(START)}, None)
+    series.take(record(START), None)
     assert [(sample.date_ms, sample.clock_ms) for sample in series.of(1)] == [(START, None)]
