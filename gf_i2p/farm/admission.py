@@ -8,8 +8,6 @@ no server can admit another one, not even the leader: only an administrator's ke
 A ticket is good for one server: the first admission with an id counts, and later ones with this id have no effect.
 """
 
-import base64
-import binascii
 import re
 import struct
 from collections.abc import Mapping
@@ -27,7 +25,7 @@ from gf_i2p.farm.strict_json import (
     text_or_none,
     without_none,
 )
-from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.netdb.encoding import from_base64url, to_base64, to_base64url
 
 INSIDE: Final = "i2p"
 """The endpoint of a ticket for a server that makes its own address inside I2P."""
@@ -99,16 +97,12 @@ class Ticket:
     @property
     def user(self) -> str:
         """The user name by which the ticket's holder logs in."""
-        return USER_PREFIX + base64.urlsafe_b64encode(self.encode()).decode().rstrip("=")
+        return USER_PREFIX + to_base64url(self.encode())
 
     @classmethod
     def of_user(cls, name: str) -> Self:
         """Read the ticket in a user name. Raises `ValueError` for any other name."""
-        coded = name.removeprefix(USER_PREFIX)
-        try:
-            ticket = cls.decode(base64.b64decode(coded + "=" * (-len(coded) % 4), b"-_", validate=True))
-        except binascii.Error as error:
-            raise ValueError("a ticket is text in base64url") from error
+        ticket = cls.decode(from_base64url(name.removeprefix(USER_PREFIX)))
         if ticket.user != name:  # one ticket has one name
             raise ValueError("a newcomer's user name begins with newcomer-")
         return ticket

@@ -18,6 +18,16 @@ def to_base64(data: bytes) -> str:
     return base64.b64encode(data, _ALTCHARS).decode("ascii")
 
 
+def to_base64url(data: bytes) -> str:
+    """Encode in the alphabet of URLs and file names, without padding (RFC 4648, 5)."""
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
+def from_base64url(text: str) -> bytes:
+    """Decode what `to_base64url` writes. Raises `ValueError` for any other character."""
+    return base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+
+
 def from_base64(text: str, max_bytes: int) -> bytes:
     """Decode base64 in I2P's alphabet. The padding may be missing.
 

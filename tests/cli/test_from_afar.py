@@ -20,7 +20,9 @@ from tests.cli.program import PATIENCE, gf, gf_json
 
 
 class Administered(LocalFarm):
-    """A farm with an administrator, a viewer and a client."""
+    """A farm with an administrator, a viewer that has a password, and a client."""
+
+    ADMIN = "ops"
 
     def _make(self, client: str) -> None:
         make_farm(
@@ -29,14 +31,14 @@ class Administered(LocalFarm):
             cluster="farm",
             profile="lan",
             clients=[client],
-            admins=["ops"],
+            admins=[self.ADMIN],
             viewers=["wall"],
             digest={"viewer-wall"},
         )
 
     @property
     def admin(self) -> Path:
-        return self.directory / "admin-ops.toml"
+        return self.directory / f"admin-{self.ADMIN}.toml"
 
     @property
     def viewer(self) -> Path:

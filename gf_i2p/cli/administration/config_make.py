@@ -2,23 +2,18 @@
 
 import argparse
 from pathlib import Path
-from typing import Final
 
 from gf_i2p.cli.shared.argument_types import as_command_error
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.farm.admission import INSIDE
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.farm_file import FarmFile, ServerSection
-from gf_i2p.node.files.farm_setup import make_farm
+from gf_i2p.node.files.farm_setup import OWNER, make_farm
 from gf_i2p.node.files.settings_edit import change_settings
 from gf_i2p.node.files.transaction import all_or_nothing
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import EndpointError
-
-ADMIN: Final = "owner"
-"""Name of the administrator whose file each farm gets."""
-INSIDE: Final = "i2p"
-"""The endpoint in a file for a new address inside I2P."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +59,7 @@ def _make(directory: Path, file: FarmFile) -> None:
         cluster=file.cluster,
         profile="auto",
         clients=[],
-        admins=[ADMIN],
+        admins=[OWNER],
     )
     for server in file.servers:
         settings = {"publish.mode": server.mode, "publish.publish": server.publish}
@@ -98,7 +93,7 @@ def _answer(into: Path, farms: dict[str, FarmFile]) -> Answer:
     if any(file.parameters or file.leaves or file.publisher is not None for file in farms.values()):
         lines += [
             "\nThe parameters and the decisions of a file come into the running farm by its log:",
-            f"  gf-i2p config import {into / example}/admin-{ADMIN}.toml FILE",
+            f"  gf-i2p config import {into / example}/admin-{OWNER}.toml FILE",
         ]
     data = {"written": [str(into / cluster) for cluster in farms]}
     return Answer(data, "\n".join(lines))

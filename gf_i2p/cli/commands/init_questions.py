@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from gf_i2p.cli.commands.keys import DEFAULT_DAYS
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.farm_setup import check_absent, make_farm
+from gf_i2p.node.files.farm_setup import OWNER, check_absent, make_farm
 from gf_i2p.node.files.file_names import MASTER_FILE
 from gf_i2p.node.files.settings_edit import change_settings
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
@@ -22,9 +23,6 @@ from gf_i2p.storage.private_files import write_private
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import EndpointError
 
-ADMIN: Final = "owner"
-"""Name of the administrator whose file the farm begins with."""
-KEY_DAYS: Final = 90
 _KEY_FILE: Final = "service.master"
 _T = TypeVar("_T")
 _MODES: Final = {
@@ -57,7 +55,7 @@ def run() -> Answer:
     )
     wishes = _questions()
     paths = make_farm(
-        wishes.directory, {1: wishes.endpoint}, cluster="farm", profile="auto", clients=[], admins=[ADMIN]
+        wishes.directory, {1: wishes.endpoint}, cluster="farm", profile="auto", clients=[], admins=[OWNER]
     )
     key = None if wishes.mode == "off" else _publish(wishes, paths[0])
     data = {"written": [str(path) for path in (*paths, *([] if key is None else [key]))], "mode": wishes.mode}
@@ -106,7 +104,7 @@ def _ask(question: str, default: str, read: Callable[[str], _T]) -> _T:
 
 def _new_directory(text: str) -> Path:
     directory = Path(text)
-    check_absent(directory / "server-1", directory / f"admin-{ADMIN}.toml", directory / _KEY_FILE)
+    check_absent(directory / "server-1", directory / f"admin-{OWNER}.toml", directory / _KEY_FILE)
     return directory
 
 
@@ -136,7 +134,7 @@ def _publish(wishes: _Wishes, server: Path) -> Path:
     master, now = DestinationKeys.generate(), int(time.time())
     key = wishes.directory / _KEY_FILE
     write_private(key, master.encode())
-    delegated = PublishingKeys.delegate(master, now + KEY_DAYS * 24 * 3600, now, server=1, service={})
+    delegated = PublishingKeys.delegate(master, now + DEFAULT_DAYS * 24 * 3600, now, server=1, service={})
     write_private(server / MASTER_FILE, delegated.encode())
     change_settings(server, _settings(wishes))
     return key
@@ -173,7 +171,7 @@ def _next_steps(wishes: _Wishes, server: Path, admin: Path, key: Path | None) ->
         settings = " ".join(f"{name}={value}" for name, value in _settings(wishes).items())
         lines += [
             f"\n{key} is the service's own key: keep it away from all servers, and a copy in another safe place.",
-            f"Server 1 can publish with keys of its own for {KEY_DAYS} days. Before the start of another server:",
+            f"Server 1 can publish with keys of its own for {DEFAULT_DAYS} days. Before the start of another server:",
             f"  gf-i2p keys delegate {key} --server 2",
             f"bring that file to the server's directory as {MASTER_FILE}, and run there:",
             f"  gf-i2p set server-2 {settings}",

@@ -20,8 +20,8 @@ from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.farm.admission import INSIDE, Admission
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.farm_setup import check_absent, new_server
-from gf_i2p.node.membership.invitation import server_text
-from gf_i2p.node.membership.join_code import MAX_CODE, JoinCode, JoinCodeError, Joined, table_of_new, write
+from gf_i2p.node.membership.invitation import server_text, table_of_new
+from gf_i2p.node.membership.join_code import MAX_CODE, JoinCode, JoinCodeError, Joined, write
 from gf_i2p.wire.endpoint import Endpoint
 
 MAX_DIRECTORY_NAME: Final = 200

@@ -24,6 +24,8 @@ from gf_i2p.wire.digest import Secret, Verifier
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.names import check_name
 
+OWNER: Final = "owner"
+"""Name of the administrator whose file a farm gets when the operator names none."""
 _PASSWORD_BYTES: Final = 24
 _I2P_PORT: Final = 80
 """Port of a server inside I2P, where ports mean little. A Java router's proxy allows every `way` to this port."""

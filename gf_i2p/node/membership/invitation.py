@@ -4,7 +4,7 @@ The new server gets a directory of its own, with the verifiers of all other serv
 servers the endpoint of the new server and the public half of its key.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from typing import Final
 from gf_i2p.node.files import committed_keys, templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, parse_toml, read_text, table_of
 from gf_i2p.node.files.config import Config, Secrets, check_private
-from gf_i2p.node.files.farm_setup import check_absent, new_server, write_server
+from gf_i2p.node.files.farm_setup import NewServer, check_absent, new_server, write_server
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.peer_removal import forget_servers, forget_users
 from gf_i2p.node.files.server_tables import ServerTable, UserTable
@@ -21,6 +21,7 @@ from gf_i2p.node.files.transaction import all_or_nothing, changing, replace_file
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.tls.certificates import fingerprint
+from gf_i2p.wire.digest import Verifier
 from gf_i2p.wire.endpoint import Endpoint
 
 ACCEPT_FILE: Final = "accept-server-{id}.toml"
@@ -107,19 +108,10 @@ def _invite(
     if former is not None:
         verifiers.pop(f"server-{former}", None)
         removed.append(former)
-    pin = None if new.certificate is None else fingerprint(new.certificate)
-    new_table = ServerTable(id=server_id, endpoint=str(new.endpoint), fingerprint=pin, founder=False)
+    new_table = table_of_new(new)
+    pin = new_table.fingerprint
     listed = [*(server for server in config.servers if server.id != former), new_table]
-    write_server(
-        target,
-        new,
-        "".join([server_text(server) for server in listed] + [templates.REMOVED.format(id=each) for each in removed]),
-        verifiers,
-        config.node.cluster,
-        config.timing.profile,
-        inside=any(Endpoint.parse(server.endpoint).is_i2p for server in listed),
-        join=True,
-    )
+    write_joining(target, new, listed, removed, verifiers, config.node.cluster, config.timing.profile)
     text = templates.INVITATION.format(
         id=server_id,
         cluster=config.node.cluster,
@@ -233,6 +225,27 @@ def _former_holder(config: Config, server_id: int, endpoint: str, directory: Pat
             f"on the leader's machine: gf-i2p members remove {directory} {other} --force"
         )
     return other
+
+
+def table_of_new(server: NewServer) -> ServerTable:
+    """Return the table of a new server, as the files of other servers and of clients have it."""
+    pin = None if server.certificate is None else fingerprint(server.certificate)
+    return ServerTable(id=server.id, endpoint=str(server.endpoint), fingerprint=pin, founder=False)
+
+
+def write_joining(
+    target: Path,
+    server: NewServer,
+    listed: Sequence[ServerTable],
+    removed: Sequence[int],
+    verifiers: Mapping[str, Verifier],
+    cluster: str,
+    profile: str,
+) -> None:
+    """Fill the directory of a server that joins. `listed`: all servers, the new one included. See `write_server`."""
+    tables = [server_text(each) for each in listed] + [templates.REMOVED.format(id=each) for each in removed]
+    inside = any(Endpoint.parse(each.endpoint).is_i2p for each in listed)
+    write_server(target, server, "".join(tables), verifiers, cluster, profile, inside=inside, join=True)
 
 
 def server_text(server: ServerTable, *, for_clients: bool = False) -> str:

@@ -7,7 +7,6 @@ is a secret as long as it is good: its reader could join in the newcomer's place
 The text is base64url of the parts, each with its length (2 bytes, big-endian), and of a checksum.
 """
 
-import base64
 import hashlib
 import secrets as randomness
 from collections.abc import Sequence
@@ -16,16 +15,16 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from gf_i2p.farm.admission import INSIDE, Admission, Ticket
+from gf_i2p.netdb.encoding import from_base64url, to_base64url
 from gf_i2p.netdb.signing import PRIVATE_KEY_BYTES
 from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config, Secrets, TimingTable
-from gf_i2p.node.files.farm_setup import NewServer, check_absent, write_server
+from gf_i2p.node.files.farm_setup import NewServer, check_absent
 from gf_i2p.node.files.server_tables import RemovedTable, ServerTable, check_name_of_user
 from gf_i2p.node.files.transaction import all_or_nothing
-from gf_i2p.node.membership.invitation import server_text
-from gf_i2p.transport.tls.certificates import fingerprint
+from gf_i2p.node.membership.invitation import table_of_new, write_joining
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.key_proof import PublicKey
 
@@ -92,7 +91,7 @@ class JoinCode:
             pin = b"" if server.fingerprint is None else bytes.fromhex(server.fingerprint.rpartition(":")[2])
             parts += [str(server.id).encode(), server.endpoint.encode(), pin]
         data = b"".join(len(part).to_bytes(2, "big") + part for part in parts)
-        return base64.urlsafe_b64encode(_checksum(data) + data).decode().rstrip("=")
+        return to_base64url(_checksum(data) + data)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -168,36 +167,20 @@ def write(directory: Path, code: JoinCode, server: NewServer, joined: Joined) ->
 
     Raises `ConfigError` when the directory exists, or when a node could not run with the farm's answer.
     """
-    listed = [*joined.servers, table_of_new(server)]
-    tables = [server_text(each) for each in listed] + [templates.REMOVED.format(id=each) for each in joined.removed]
     with all_or_nothing(directory.parent) as new_paths:
         check_absent(directory)
         directory.mkdir(mode=0o700)
         new_paths.append(directory)
-        write_server(
-            directory,
-            server,
-            "".join(tables),
-            joined.users,
-            code.cluster,
-            joined.profile,
-            inside=any(Endpoint.parse(each.endpoint).is_i2p for each in listed),
-            join=True,
-        )
+        listed = [*joined.servers, table_of_new(server)]
+        write_joining(directory, server, listed, joined.removed, joined.users, code.cluster, joined.profile)
         Config.load(directory)
         Secrets.load(directory)
         (directory / ".gitignore").write_text(templates.GITIGNORE_OF_SERVER, encoding="utf-8")
 
 
-def table_of_new(server: NewServer) -> ServerTable:
-    """Return the table of a new server, as the files of other servers and of clients have it."""
-    pin = None if server.certificate is None else fingerprint(server.certificate)
-    return ServerTable(id=server.id, endpoint=str(server.endpoint), fingerprint=pin, founder=False)
-
-
 def _parts(text: str) -> list[bytes]:
     """Return the parts of a code's text. Raises `ValueError`."""
-    data = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+    data = from_base64url(text)
     check, data = data[:_CHECK_BYTES], data[_CHECK_BYTES:]
     if check != _checksum(data):
         raise ValueError("the checksum is wrong")

@@ -16,29 +16,16 @@ from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm, new_server
 from gf_i2p.node.membership.join_code import JoinCode, JoinCodeError, Joined, write
 from gf_i2p.wire.endpoint import Endpoint
-from integration.harness.local_farm import LocalFarm, until
+from integration.harness.local_farm import until
 from integration.harness.processes import free_ports
 from tests.cli.program import PATIENCE, gf, gf_json
+from tests.cli.test_from_afar import Administered
 
 
-class Founded(LocalFarm):
-    """A farm of one server, with an administrator, and a viewer that has a password."""
+class Founded(Administered):
+    """A farm that begins with one server."""
 
-    def _make(self, client: str) -> None:
-        make_farm(
-            self.directory,
-            self.endpoints(),
-            cluster="farm",
-            profile="lan",
-            clients=[client],
-            admins=["owner"],
-            viewers=["wall"],
-            digest=["viewer-wall"],
-        )
-
-    @property
-    def admin(self) -> Path:
-        return self.directory / "admin-owner.toml"
+    ADMIN = "owner"
 
     async def code(self, server: int, port: int) -> str:
         code, answer = await gf_json("members", "invite", self.admin, f"{server}=tcp://127.0.0.1:{port}", "--code")
