@@ -1,8 +1,9 @@
 """The guard of the speed: `python -m integration.bench.guard` fails when an entry costs a quarter more than it did.
 
 The cost of an entry is processor time of the leader, of a follower and of a node's history process, under the three
-loads; and of any node that reads and applies a server's record. The unit is the time of a fixed piece of Python work in
-the same run, so the figures mean the same on another machine. `guard.json` keeps the figures of the last release.
+loads; and of any node that reads and applies a server's record. The unit is the beat of `integration.bench.metronome`,
+measured in the same moments, so the figures mean the same on another machine. `guard.json` keeps the figures of the
+last release.
 
 Exit codes: 0 no cost has grown by a quarter, 1 a cost has, or nothing could be measured.
 """
@@ -10,12 +11,10 @@ Exit codes: 0 no cost has grown by a quarter, 1 a cost has, or nothing could be 
 import argparse
 import asyncio
 import cProfile
-import hashlib
 import io
 import json
 import pstats
 import statistics
-import struct
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -26,6 +25,7 @@ from gf_i2p.farm.record.status_record import Leaf, Meta, ReportedConfig, StatusR
 from gf_i2p.farm.state import FarmState
 from gf_i2p.transport.event_loop import loop_factory
 from integration.bench import instructions, load, profile
+from integration.bench.metronome import GAP, Beat, Metronome
 from integration.bench.report import align
 from integration.bench.suite import BUILD, scratch
 from integration.bench.systems.farm import FARM
@@ -34,57 +34,37 @@ from integration.bench.workloads import VALUE_BYTES, WORKLOADS, Sample, Workload
 from integration.harness.processes import ProcessEndedError
 
 KEPT: Final = Path(__file__).with_name("guard.json")
-ALLOWED: Final = {"leader": 1.25, "follower": 1.25, "history": 2.0, "node": 2.0}
-"""A cost that is more than so many times the kept cost fails. The history works in bursts, so its cost varies.
-A record costs 1.75 passes on one machine and 2.9 on another: records use more memory than the fixed work does."""
-TRIES: Final = 6
+ALLOWED: Final = {"leader": 1.25, "follower": 1.25, "history": 2.0, "node": 1.5}
+"""A cost that is more than so many times the kept cost fails. The history works in bursts, so its cost varies."""
+TRIES: Final = 3
 """A machine that does other work makes an entry dearer now and then, and never cheaper: the cheapest try counts."""
 SECONDS: Final = 2.0
 WARMUP: Final = 0.5
-RECORDED: Final = 5
-_PASSES: Final = 10_000
-_RECORDS: Final = 6_000
-_TURNS: Final = 40
-"""Turns in which records and the fixed work are measured. A virtual machine's speed may change from one moment to the
-next, and within one turn it seldom does."""
+RECORDED: Final = 9
+_RECORDS: Final = 1_000
+_TURN: Final = 5
+"""Records that a node applies between two beats."""
 _TITLES: Final = {workload.name: workload.title for workload in WORKLOADS} | {"records": "a server's record"}
 
 T = TypeVar("T")
 Costs = dict[str, dict[str, float]]
-"""Cost of an entry, in passes of `calibrate`, by load and by process."""
+"""Cost of an entry, in beats, by load and by process."""
 
 
-def calibrate(passes: int = _PASSES) -> float:
-    """Return the processor seconds of one pass of the fixed work: hashing, packing, dictionaries, calls, parsing."""
-    pack = struct.Struct(">BIIQQQQI")
-    value = bytes(range(256)) * (VALUE_BYTES // 256)
-    text = json.dumps({"date": 1_790_000_000_000, "id": 3, "leaves": [{"hash": "a" * 44, "up": True}] * 3})
-    began = time.process_time()
-    for number in range(passes):
-        kept: dict[int, bytes] = {}
-        for index in range(40):
-            kept[index] = pack.pack(1, number, index, index, index, index, index, index)
-        total = sum(pack.unpack(each)[2] for each in kept.values())
-        joined = b"".join([value, *kept.values(), hashlib.sha256(value).digest()])
-        assert total + len(joined) > len(json.loads(text)["leaves"])
-    return (time.process_time() - began) / passes
-
-
-def record_passes() -> float:
-    """Return the cost in which a node reads and applies one record of a server, in passes of `calibrate`."""
+def record_cost() -> float:
+    """Return the cost in which a node reads and applies one record of a server, in beats."""
     values = record_values()
     state = FarmState("farm")
     state.configure(tuple(range(1, NODES + 1)))
-    size = -(-len(values) // _TURNS)
-    turns = []
-    for start in range(0, len(values), size):
-        turn = values[start : start + size]
-        before = calibrate(len(turn))
-        began = time.process_time()
-        for index, value in enumerate(turn, start + 1):
+    beat, turns = Beat(), []
+    for start in range(0, len(values), _TURN):
+        time.sleep(GAP)
+        unit = beat()
+        began = time.thread_time()
+        for index, value in enumerate(values[start : start + _TURN], start + 1):
             state.apply(value, index)
-        seconds = (time.process_time() - began) / len(turn)
-        turns.append(seconds / statistics.mean((before, calibrate(len(turn)))))
+        turns.append((time.thread_time() - began) / _TURN / unit)
+    beat.close()
     return statistics.median(turns)
 
 
@@ -114,7 +94,7 @@ def json_values() -> list[bytes]:
 
 
 def costs(sample: Sample, unit: float) -> dict[str, float]:
-    """Return the cost of an entry by process. `unit`: seconds of a pass. The sample is of a farm of three nodes."""
+    """Return the cost of an entry by process. `unit`: seconds of a beat. The sample is of a farm of three nodes."""
     each = {"leader": 1, "follower": NODES - 1, "history": NODES}
     cores = {name: sample.cpu[key] for name, key in zip(each, ("leader", "followers", "children"), strict=True)}
     rate = sample.entries / sample.seconds
@@ -154,7 +134,7 @@ async def compared(directory: Path, kept: Costs) -> Costs:
 
 
 async def recorded(directory: Path) -> Costs:
-    """Return the median of each cost in five measurements."""
+    """Return the median of each cost in nine measurements."""
     tries = [await _all(directory / str(number)) for number in range(RECORDED)]
     return _summary(tries, statistics.median)
 
@@ -162,8 +142,9 @@ async def recorded(directory: Path) -> Costs:
 async def _all(directory: Path) -> Costs:
     """Measure on a fresh farm: on another one, the history would still write what the last load left."""
     async with FARM.cluster(directory) as cluster:
-        found = {workload.name: await _one(cluster, workload) for workload in WORKLOADS}
-    return found | {"records": {"node": record_passes()}}
+        with Metronome(directory) as metronome:
+            found = {workload.name: await _one(cluster, workload, metronome) for workload in WORKLOADS}
+    return found | {"records": {"node": record_cost()}}
 
 
 async def _load(cluster: Cluster, workload: Workload, seconds: float) -> Sample:
@@ -171,12 +152,11 @@ async def _load(cluster: Cluster, workload: Workload, seconds: float) -> Sample:
     return await load.run(cluster, workload.batch, writers, warmup=WARMUP, seconds=seconds, values=json_values())
 
 
-async def _one(cluster: Cluster, workload: Workload) -> dict[str, float]:
-    before = calibrate()
+async def _one(cluster: Cluster, workload: Workload, metronome: Metronome) -> dict[str, float]:
     sample = await _load(cluster, workload, SECONDS)
     if not sample.entries or sample.leader_moved:
         raise BenchError(f"The leader changed under the load of {workload.title}. Is the machine overloaded?")
-    return costs(sample, statistics.mean((before, calibrate())))
+    return costs(sample, metronome.unit(sample.began, sample.began + sample.seconds))
 
 
 async def profiled(directory: Path, workload: Workload) -> str:
@@ -196,7 +176,7 @@ async def profiled(directory: Path, workload: Workload) -> str:
 def _profiled_records() -> str:
     """Return the functions in which a node spends its time when it applies records, as text."""
     profiler, text = cProfile.Profile(), io.StringIO()
-    profiler.runcall(record_passes)
+    profiler.runcall(record_cost)
     pstats.Stats(profiler, stream=text).sort_stats("tottime").print_stats(profile.TOP)
     return text.getvalue()
 
@@ -249,8 +229,9 @@ def _compare(directory: Path) -> int:
         print(f"\nA node that applies records:\n{_profiled_records()}")
     if worse:
         print(
-            f"\nAn entry costs a quarter more than it did, or its history twice as much: {', '.join(worse)}. Find "
-            "what the last changes added; or, when the cost is wanted: python -m integration.bench.guard --record"
+            "\nAn entry costs a quarter more than it did, a record half more, or an entry's history twice as much: "
+            f"{', '.join(worse)}. Find what the last changes added; or, when the cost is wanted: "
+            "python -m integration.bench.guard --record"
         )
     return 1 if worse else 0
 

@@ -56,7 +56,7 @@ async def run(
         async with asyncio.TaskGroup() as group:
             load = group.create_task(cluster.load(batch, writers, warmup=warmup, seconds=seconds))
             cpu = group.create_task(_cpu(cluster, leader.pid, begin, seconds))
-        sample = replace(load.result(), cpu=cpu.result())
+        sample = replace(load.result(), cpu=cpu.result(), began=begin)
     else:
         # Random bytes, so that no program gains by compressing; many, so that no value is always in a cache.
         values = values or [os.urandom(VALUE_BYTES) for _ in range(1024)]
@@ -104,7 +104,7 @@ async def _load(
                 f"{len(failures.exceptions)} of {writers} writers failed, the first with "
                 f"{type(first).__name__}: {first}"
             ) from failures
-    return Sample(seconds, len(window.latencies) * batch, window.latencies, cpu.result())
+    return Sample(seconds, len(window.latencies) * batch, window.latencies, cpu.result(), began=begin)
 
 
 async def _cpu(cluster: Cluster, leader: int, begin: float, seconds: float) -> dict[str, float]:

@@ -33,3 +33,4 @@ class Sample:
     latencies: list[float]  # seconds, one per request, in order of completion
     cpu: dict[str, float] = field(default_factory=dict)  # cores in use on average, see `integration.bench.load`
     leader_moved: bool = False
+    began: float = 0.0  # seconds of `time.perf_counter`
