@@ -18,6 +18,7 @@
                                         only (node/membership/admission.py)
     POST /v1/reload                     {} -> the result, like "reload" of the status; same as SIGHUP
     GET  /v1/snapshot                   the bytes that `gf-i2p snapshot save` keeps (storage/snapshot_file.py)
+    GET  /readyz                        as in admin/monitoring/listener.py, for the health check of a container
 
 An application's entry that is valid UTF-8 has its text as "value"; any other entry has its bytes as "base64". An error
 is {"error": SENTENCE, "outcome": "no" | "unknown"}, with a 4xx or 5xx status. With "leader": ID in an error, only that
@@ -50,6 +51,7 @@ from gf_i2p.admin.local_socket import (
     MAX_WAIT,
     NO_LEADER,
 )
+from gf_i2p.admin.monitoring.health import HealthState, readiness
 from gf_i2p.farm.admission import Admission
 from gf_i2p.farm.events import Event
 from gf_i2p.farm.record_series import MOST
@@ -146,10 +148,15 @@ class Api:
             *self.remote_routes,
             web.post("/v1/reload", self._post_reload),
             web.get("/v1/snapshot", self._get_snapshot),
+            web.get("/readyz", self._get_readiness),
         )
 
     async def _get_status(self, _request: web.Request) -> web.Response:
         return await self._described(self._status)
+
+    async def _get_readiness(self, _request: web.Request) -> web.Response:
+        document = readiness([self._status()], {})
+        return web.json_response(document, status=503 if document["state"] == HealthState.UNAVAILABLE else 200)
 
     async def _get_explanation(self, _request: web.Request) -> web.Response:
         return await self._described(self._explain)

@@ -30,7 +30,7 @@ from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_VALUE_BYTES
 from gf_i2p.wire.messages import NOBODY
-from integration.harness.local_farm import becomes
+from integration.harness.local_farm import becomes, until
 from tests.node.farm import NodeFarm
 from tests.node.membership.test_server_changes import removes
 from tests.node.test_snapshots import shortened
@@ -82,6 +82,31 @@ async def ask(tmp_path: Path) -> AsyncIterator[Asker]:
 
 async def test_status(ask: Asker) -> None:
     assert await ask("GET", "/v1/status") == (200, {"cluster": "farm"})
+
+
+async def test_the_health_check_of_a_container_says_whether_the_farm_takes_posts(tmp_path: Path) -> None:
+    check = Path(__file__).parents[2] / "docker" / "ready"
+
+    async def checked() -> tuple[int | None, str]:
+        process = await asyncio.create_subprocess_exec(check, str(tmp_path / "s"), stdout=asyncio.subprocess.PIPE)
+        output, _ = await process.communicate()
+        return process.returncode, output.decode()
+
+    async def says(code: int, *words: str) -> bool:
+        found, output = await checked()
+        return found == code and all(word in output for word in words)
+
+    assert await says(1, "The node does not run"), "nothing listens yet"
+    async with NodeFarm(tmp_path, servers=2) as farm:
+        node = await farm.leader()
+        local = LocalInterface(tmp_path / "s", Api(node.driver, partial(status, node, 0.0), partial(of_running, node)))
+        await local.start()
+        try:
+            await until("the node is ready", 20, lambda: says(0, '"healthy"'))
+            await farm.stop(3 - node.driver.core.id)
+            await until("the node has no quorum", 60, lambda: says(1, '"unavailable"', "No quorum: 1 of 2"))
+        finally:
+            await local.stop()
 
 
 async def test_askers_share_an_answer_that_is_long_to_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,16 +68,21 @@ def program_commands() -> Iterator[tuple[str, list[str]]]:
             assert described.get("entrypoint", ["gf-i2p"])[-1] == "gf-i2p", f"{file} {service}"
             command = described.get("command", [])
             yield f"{file} {service} command", shlex.split(command) if isinstance(command, str) else command
-        test = described.get("healthcheck", {}).get("test", [])
-        if test[1:2] == ["gf-i2p"]:
-            yield f"{file} {service} healthcheck", test[2:]
     dockerfile = DOCKER / "Dockerfile"
     assert ["gf-i2p"] in instruction(dockerfile, "ENTRYPOINT")
     for words in instruction(dockerfile, "CMD"):
         yield "Dockerfile CMD", words
-    for words in instruction(dockerfile, "HEALTHCHECK"):
-        assert words[0] == "gf-i2p"
-        yield "Dockerfile HEALTHCHECK", words[1:]
+
+
+def test_every_node_has_the_health_check_of_the_image() -> None:
+    assert "docker/ready /usr/local/bin/ready" in (DOCKER / "Dockerfile").read_text()
+    assert instruction(DOCKER / "Dockerfile", "HEALTHCHECK") == [["ready"]]
+    checks = [
+        described["healthcheck"]["test"]
+        for _, _, described in services()
+        if described.get("image", "").startswith(NODE_IMAGE)
+    ]
+    assert checks == [["CMD", "ready"]] * len(checks) != []
 
 
 @pytest.mark.parametrize("file", DOCKERFILES, ids=name_of)

@@ -1,6 +1,6 @@
 """The health of a node in one word, with reasons: healthy, degraded or unavailable."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -35,6 +35,23 @@ def health(status: Mapping[str, Any]) -> Health:
     if severe:
         return Health(HealthState.UNAVAILABLE, (*severe, *mild))
     return Health(HealthState.DEGRADED, mild) if mild else Health(HealthState.HEALTHY)
+
+
+def readiness(statuses: Iterable[Mapping[str, Any]], stopped: Mapping[str, str]) -> dict[str, Any]:
+    """Return the answer of /healthz and /readyz: the state of each node, with reasons, and the worst state of all.
+
+    `statuses`: of the nodes that run. `stopped`: the nodes that have stopped by themselves, by directory, with reasons.
+    """
+    nodes, states = [], [HealthState.HEALTHY]
+    for status in statuses:
+        found = health(status)
+        states.append(found.state)
+        nodes.append(
+            {"cluster": status["cluster"], "id": status["id"], "state": found.state, "reasons": list(found.reasons)}
+        )
+    if stopped or not nodes:
+        states.append(HealthState.UNAVAILABLE)
+    return {"state": max(states, key=tuple(HealthState).index), "nodes": nodes, "stopped": dict(stopped)}
 
 
 def _severe(status: Mapping[str, Any]) -> Iterator[str]:

@@ -12,12 +12,12 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from aiohttp import web
 
-from gf_i2p.admin.monitoring.health import HealthState, health
+from gf_i2p.admin.monitoring.health import HealthState, readiness
 from gf_i2p.admin.monitoring.loop_lag import measure_lag
 from gf_i2p.admin.monitoring.metrics import CONTENT_TYPE, Metrics, NodeFigures
 from gf_i2p.admin.quiet_answers import SILENT, without_banner
@@ -25,7 +25,6 @@ from gf_i2p.storage.durations import Durations
 
 logger = structlog.get_logger()
 
-_ORDER: Final = tuple(HealthState)
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -88,22 +87,7 @@ class Monitoring:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
     def _document(self) -> dict[str, Any]:
-        nodes, states = [], [HealthState.HEALTHY]
-        for node in self._nodes():
-            found = health(node.status)
-            states.append(found.state)
-            nodes.append(
-                {
-                    "cluster": node.status["cluster"],
-                    "id": node.status["id"],
-                    "state": found.state,
-                    "reasons": list(found.reasons),
-                }
-            )
-        stopped = dict(self._stopped())
-        if stopped or not nodes:
-            states.append(HealthState.UNAVAILABLE)
-        return {"state": max(states, key=_ORDER.index), "nodes": nodes, "stopped": stopped}
+        return readiness((node.status for node in self._nodes()), self._stopped())
 
 
 @web.middleware
