@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker bench bench-i2p soak growth absence torture day clean
+.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker browser bench bench-i2p soak growth absence torture day clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -99,6 +99,9 @@ PODMAN = podman:podman:service buildah:buildah crun:crun netavark:netavark aardv
 $(VENV)/.docker-programs: | $(BIN)/python
 	$(call install,$(shell { docker compose version && docker info; } >/dev/null 2>&1 || [ `id -u` != 0 ] || echo $(PODMAN)))
 
+$(VENV)/.browser-programs: | $(BIN)/python
+	$(call install,chromium:chromium)
+
 $(VENV)/.bench-programs: | $(BIN)/python
 	$(call install,etcd:etcd-server:service h2load:nghttp2-client java:default-jre-headless zooinspector:zookeeper)
 
@@ -145,8 +148,8 @@ test-all: export GF_I2P_TIER = all
 # Beside four parts, a Python worker of Spark took longer to start than the 10 s that Spark waits.
 test-all: JOBS = 3
 test-all: $(PROGRAMS)
-	@echo "Side by side, every test: $(PARTS) canaries; then guard and attack, whose figures need the whole machine"
-	@$(BESIDE) $(PARTS:%=part-%) part-canaries; status=$$?; \
+	@echo "Side by side, every test: $(PARTS) canaries browser; then guard and attack, whose figures need the whole machine"
+	@$(BESIDE) $(PARTS:%=part-%) part-canaries part-browser; status=$$?; \
 	$(MAKE) --no-print-directory --keep-going part-guard part-attack && exit $$status
 
 part-%:
@@ -255,6 +258,11 @@ scenarios: $(VENV)/.test $(VENV)/.network-programs $(VENV)/.spark-programs
 # The files in docker/, built and run. From no image at all: DOCKER_ARGS=--fresh. All faults: GF_I2P_TIER=all.
 test-docker: $(VENV)/.test $(VENV)/.docker-programs
 	@$(BIN)/python -m integration.containers $(DOCKER_ARGS)
+
+# The console's page in Chromium: on a desk and a phone, light and dark, with and without JavaScript, and for axe-core, which
+# looks for barriers. Screenshots: build/screenshots.
+browser: $(VENV)/.test $(VENV)/.browser-programs
+	@$(BIN)/python -m pytest integration/browser $(PYTEST_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .import_linter_cache

@@ -38,7 +38,7 @@ _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # "no-referrer" would have browsers send "Origin: null" with each change
     "Cache-Control": "no-store",
 }
 _ORDER: Final = ("none", "unavailable", "degraded", "healthy")

@@ -1,6 +1,7 @@
 """The pages of one farm: its state, live; its servers; the questions before changes, and the changes."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -28,6 +29,8 @@ Ask = Callable[..., Awaitable[Any]]
 LOOK_SECONDS: Final = 1.0
 """Seconds between two looks at the farm while a browser shows the page."""
 _CHANGE_SECONDS: Final = 40.0
+_APPLY_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.1
 
 
 class FarmPages:
@@ -195,4 +198,15 @@ class FarmPages:
             await self._ask("POST", "/v1/stepdown", seconds=_CHANGE_SECONDS, body={})
         else:
             body = {"values": [entry.encode().decode()]}
-            await self._ask("POST", "/v1/entries", seconds=_CHANGE_SECONDS, body=body)
+            index = (await self._ask("POST", "/v1/entries", seconds=_CHANGE_SECONDS, body=body))["index"]
+            await self._until_applied(index)
+
+    async def _until_applied(self, index: int) -> None:
+        """Wait until the node's answers have the change, so that the next page shows the change; some seconds at most.
+
+        The change is committed already: no failure here means that the change was not made.
+        """
+        with contextlib.suppress(TimeoutError, CommandError):
+            async with asyncio.timeout(_APPLY_SECONDS):
+                while (await self._ask("GET", "/v1/administration"))["applied"] < index:  # noqa: ASYNC110 -- a program apart
+                    await asyncio.sleep(_POLL_SECONDS)

@@ -35,6 +35,8 @@ class Browser:
     async def get(self, path: str, **headers: str) -> tuple[int, str]:
         async with self.session.get(self.base + path, headers=headers, allow_redirects=False) as response:
             assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+            # With "no-referrer", Chromium sends "Origin: null" with each change (integration/browser).
+            assert response.headers["Referrer-Policy"] == "same-origin"
             assert not {"Server", "Date"} & response.headers.keys()
             return response.status, await response.text()
 
