@@ -113,23 +113,25 @@ def _run_until(farm: SimulatedFarm, until: float) -> None:
 def _recover(farm: SimulatedFarm, result: SeedResult) -> None:
     """Stop the faults, and wait for one leader, then for a record of each server, then for equal logs.
 
-    Raises `Violation` if that takes longer than `RECOVERY_TIMEOUTS`.
+    Raises `Violation` if that takes longer than `RECOVERY_TIMEOUTS`, and longer than servers need to reach each other's
+    terms (`SimulatedFarm.terms_apart`).
     """
     unit = farm.plan.timing.election_max
     began = farm.events.now
     farm.stop_faults()
-    problem = _await(farm, farm.unsettled, began + RECOVERY_TIMEOUTS * unit)
+    end = began + RECOVERY_TIMEOUTS * unit + farm.terms_apart()
+    problem = _await(farm, farm.unsettled, end)
     while problem is None:
         for router in farm.routers.values():
             router.post()
         # With tight time-outs an election may come in between even now: then try once more.
-        problem = _await(farm, farm.unequal, min(farm.events.now + 4 * unit, began + RECOVERY_TIMEOUTS * unit))
+        problem = _await(farm, farm.unequal, min(farm.events.now + 4 * unit, end))
         if problem is None:
             result.recovery = (farm.events.now - began) / unit
             return
-        if farm.events.now < began + RECOVERY_TIMEOUTS * unit:
-            problem = _await(farm, farm.unsettled, began + RECOVERY_TIMEOUTS * unit)
-    raise Violation("Liveness", f"{RECOVERY_TIMEOUTS} election time-outs after the last fault, {problem}")
+        if farm.events.now < end:
+            problem = _await(farm, farm.unsettled, end)
+    raise Violation("Liveness", f"{(end - began) / unit:.0f} election time-outs after the last fault, {problem}")
 
 
 def _await(farm: SimulatedFarm, find_problem: Callable[[], str | None], until: float) -> str | None:

@@ -10,7 +10,7 @@ from gf_i2p.raft.log import CACHE_BYTES
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.simulator.cluster.invariants.all_invariants import ALL
-from gf_i2p.simulator.cluster.invariants.harm import FASTEST_CLOCK, NobodyAccused
+from gf_i2p.simulator.cluster.invariants.harm import FASTEST_CLOCK, LiveLeaderStays, NobodyAccused
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.cluster.invariants.thrift import NothingTwice
 from gf_i2p.simulator.facts import Facts, FarmChoice, Hearing, ServerFacts, Violation
@@ -18,6 +18,12 @@ from gf_i2p.wire.entries import Entry
 
 NEED_ORDER: Final = frozenset({NobodyAccused, NothingTwice})
 """The invariants that hold only where the answers of one connection come in order."""
+
+NEED_LIKENESS: Final = frozenset({LiveLeaderStays})
+"""The invariants that hold only where all servers are of this program."""
+
+NEED_HONESTY: Final = frozenset({LiveLeaderStays, NobodyAccused})
+"""The invariants that hold only where no member claims terms of the far future."""
 
 
 class Checker:
@@ -29,6 +35,8 @@ class Checker:
         bootstrap: Sequence[int],
         *,
         ordered: bool,
+        alike: bool = True,
+        honest: bool = True,
         now: Callable[[], float],
         timing: Timing,
         slowest: Timing | None = None,
@@ -40,6 +48,12 @@ class Checker:
 
         `timing`: the time-outs of each server at its start. `slowest`: the longest time-outs that a server ever has;
         None: no server's time-outs change.
+
+        `alike`: whether all servers answer as this program's do. A server of JRaft does not say whether it hears its
+        leader.
+
+        `honest`: whether no member claims terms of the far future. Such a member may depose a leader, and the honest
+        servers accuse each other while their terms differ.
 
         `ordered`: whether the answers of one connection come in the order of its requests.
 
@@ -62,7 +76,12 @@ class Checker:
         self.candidacies = 0
         self.acknowledged_index = 0
         """Highest index that a client knows as committed: every later read must see the entries up to this index."""
-        self.invariants = [each(self.facts) for each in invariants if ordered or each not in NEED_ORDER]
+        excepted = (
+            *(() if ordered else NEED_ORDER),
+            *(() if alike else NEED_LIKENESS),
+            *(() if honest else NEED_HONESTY),
+        )
+        self.invariants = [each(self.facts) for each in invariants if each not in excepted]
 
         def overridden(name: str) -> list[Callable[..., None]]:
             return [

@@ -5,12 +5,15 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from gf_i2p.raft.allowance import TERMS_A_SECOND
 from gf_i2p.simulator.cluster.checker import Checker
 from gf_i2p.simulator.cluster.clients import DeposedReader, OperationHistory, SimulatedClient
 from gf_i2p.simulator.cluster.datagrams import DatagramLink
 from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.simulator.cluster.faults import Faults
+from gf_i2p.simulator.cluster.foreign_answers import ForeignAnswers
 from gf_i2p.simulator.cluster.forgeries import Forger
+from gf_i2p.simulator.cluster.invariants.harm import SLOWEST_CLOCK
 from gf_i2p.simulator.cluster.links import ConnectedLink, SimulatedLink
 from gf_i2p.simulator.cluster.network import SimulatedNetwork
 from gf_i2p.simulator.cluster.operator import Operator
@@ -43,6 +46,8 @@ class SimulatedFarm:
             plan.ids,
             plan.first_ids,
             ordered=not plan.strict,
+            alike=not plan.foreign,
+            honest=not (plan.forge and plan.far_terms),
             now=lambda: self.events.now,
             timing=plan.timing,
             slowest=plan.slowest,
@@ -64,6 +69,7 @@ class SimulatedFarm:
         if plan.strict:
             self.net.drop_chance, self.net.duplicate_chance, self.net.straggle_chance = plan.message_faults
         self.forger = Forger(self)
+        self.foreign = ForeignAnswers(self)
         self._commands = 0
         self._faults: Faults | None = None
         self._watcher: DeposedReader | None = None
@@ -154,6 +160,16 @@ class SimulatedFarm:
             if server.up:
                 server.disk.finish_within(self.plan.timing.election_max)
         self.answers_lost = 0.0
+
+    def terms_apart(self) -> float:
+        """Return the seconds in which the server of the lowest term may reach the highest term (`raft/allowance.py`).
+
+        After an attack by claims of high terms, and a restart of one server, the terms are up to 2^20 and more apart.
+        """
+        if not (self.plan.forge and self.plan.far_terms):
+            return 0.0
+        terms = [server.term for server in self.checker.facts.servers.values()]
+        return (max(terms) - min(terms)) / (TERMS_A_SECOND * SLOWEST_CLOCK)
 
     def unsettled(self) -> str | None:
         """Return why the voters do not all follow one leader, as a clause; None: all voters follow one leader."""

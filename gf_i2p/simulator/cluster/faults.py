@@ -33,6 +33,7 @@ OTHER_COUNTS: Final = (
     "time-outs changed",
     "messages forged",
     "requests over a limit",
+    "foreign answers",
 )
 
 _MOMENT: Final = 1e-5

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _STRANGER: Final = 99
 """An id that no server of a run has."""
-_FORGETS: Final = 0.1
-"""Chance that a newcomer has taken only a part of a pack, or nothing."""
 _FAR: Final = 1 << 53
 """A step of indexes that no server takes (`raft/allowance.py`)."""
 
@@ -189,6 +187,36 @@ _KINDS: Final[tuple[Callable[[Core], Input | None], ...]] = (
 )
 
 
+def _vote_of_the_far_future(core: Core) -> Input | None:
+    source = next((voter for voter in core.contacts if voter != core.leader), None)
+    if source is None:
+        return None
+    last = core.log.last_index, core.log.last_term
+    request = _from(core, source, MessageType.REQUEST_VOTE_REQUEST, last).request
+    return Incoming(_Caller(), replace(request, term=core.term + _FAR))
+
+
+def _leader_of_the_far_future(core: Core) -> Input | None:
+    source = next(iter(core.contacts), None)
+    if source is None:
+        return None
+    request = _from(core, source, MessageType.APPEND_ENTRIES_REQUEST, (0, 0)).request
+    return Incoming(_Caller(), replace(request, term=core.term + _FAR))
+
+
+def _answer_of_the_far_future(core: Core) -> Input | None:
+    """An answer of a member, or of a server that is joining or leaving."""
+    peer = max(core.contacts, default=None)
+    if peer is None:
+        return None
+    term = core.term + _FAR
+    return Answered(peer, -1, Response(MessageType.APPEND_ENTRIES_RESPONSE, peer, core.id, term, 1, accepted=False))
+
+
+_FAR_TERMS: Final = (_vote_of_the_far_future, _leader_of_the_far_future, _answer_of_the_far_future)
+"""Claims of a term that no farm reaches. A server may go a part of the way, see `gf_i2p/raft/allowance.py`."""
+
+
 def _too_large(message_type: MessageType) -> Callable[[Core], Input | None]:
     def make(core: Core) -> Input | None:
         knows = not core.is_voter or core.leader in {server.id for server in core.configuration.servers}
@@ -226,17 +254,6 @@ class Forger:
         if self._farm.plan.forge:
             self._plan_next()
 
-    def passed_on(self, response: Response) -> Response:
-        """Return an answer as it arrives: now and then a newcomer has taken only a part of a pack, or nothing.
-
-        A JRaft newcomer asks for the whole log again when a restart has made it forget the invitation.
-        """
-        packed = response.type is MessageType.SYNC_LOG_RESPONSE and self._farm.plan.forge and not self._farm.calm
-        if packed and self._rng.random() < _FORGETS:
-            wanted = 1 if self._rng.random() < 0.5 else max(response.next_index - 1, 1)
-            return replace(response, accepted=False, next_index=wanted)
-        return response
-
     def _plan_next(self) -> None:
         self._farm.events.after(self._rng.expovariate(1 / self._farm.plan.forge), self._forge)
 
@@ -246,12 +263,12 @@ class Forger:
             return
         self._plan_next()
         server = self._rng.choice(list(farm.servers.values()))
-        make = self._rng.choice((*_KINDS, *_OVER_A_LIMIT))
+        make = self._rng.choice(_FAR_TERMS if farm.plan.far_terms else (*_KINDS, *_OVER_A_LIMIT))
         message = None if not server.up or server.paused else make(server.core)
         if message is None:
             return
-        is_forged = make not in _OVER_A_LIMIT
-        farm.counts["messages forged" if is_forged else "requests over a limit"] += 1
+        is_forged = make in _KINDS
+        farm.counts["requests over a limit" if make in _OVER_A_LIMIT else "messages forged"] += 1
         farm.checker.facts.forged = is_forged
         try:
             server.step(message)

@@ -98,6 +98,10 @@ class RunPlan:
     """Mean time between two changes of some server's time-outs; 0: no changes."""
     forge: float
     """Mean time between two forged messages; 0: none."""
+    far_terms: bool
+    """Whether the forged messages claim terms of the far future."""
+    foreign: float
+    """Chance that an answer is one of another program's server (`foreign_answers`); 0: never."""
     whole_commit: bool
     """Whether each request tells the leader's whole commit index, as JRaft's requests do. This program's leaders
     tell the part that the request proves."""
@@ -153,6 +157,7 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
     silence = apart.choice((0.3, 0.6, 0.9)) if unlike else 0.0
     adapting = Random(f"time-outs {seed}")  # noqa: S311
     forging = Random(f"forgeries {seed}")  # noqa: S311
+    answering = Random(f"answers {seed}")  # noqa: S311
     skewed = rng.random() < 0.5
     return RunPlan(
         seed=seed,
@@ -185,6 +190,8 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
         whole_commit=rng.random() < 0.3,
         retime=unit * adapting.choice((0.3, 1.0, 3.0)) if adapting.random() < 0.4 else 0.0,
         forge=unit * forging.choice((0.3, 1.0, 3.0)) if forging.random() < 0.4 else 0.0,
+        far_terms=forging.random() < 0.25,
+        foreign=answering.choice((0.1, 0.5, 1.0)) if answering.random() < 0.3 else 0.0,
     )
 
 

@@ -254,9 +254,14 @@ class SimulatedServer:
                 self._farm.checker.sent(self.id, item)
                 link.send(self._with_whole_commit(item) if self._farm.plan.whole_commit else item)
             return
-        if not (isinstance(item.token, Post | Order) or cast("Requester", item.token).asks):
+        requester = cast("Requester", item.token)
+        if isinstance(item.token, Post | Order):
+            requester.answer(item.response)
+        elif requester.asks:
+            requester.answer(self._farm.foreign.said(self.id, self.core.leader, item.response))
+        else:
             self._farm.checker.sent(self.id, item)
-        cast("Requester", item.token).answer(item.response)
+            requester.answer(item.response)
 
     def _with_whole_commit(self, item: Send) -> Send:
         if item.request.type is not MessageType.APPEND_ENTRIES_REQUEST:
@@ -272,8 +277,8 @@ class SimulatedServer:
         self._arm()
 
     def answered(self, peer: int, tag: int, response: Response) -> None:
-        """Take the answer to the request `tag`, as the forger lets it arrive."""
-        self.step(inputs.Answered(peer, tag, self._farm.forger.passed_on(response)))
+        """Take the answer to the request `tag`, in the form in which the answer arrives."""
+        self.step(inputs.Answered(peer, tag, self._farm.foreign.passed_on(response)))
 
     def failed(self, peer: int, tag: int) -> None:
         """Note that the request `tag` to this peer gets no answer."""

@@ -12,6 +12,7 @@ from typing import Any, cast
 from gf_i2p.farm.choice.candidates import Setting
 from gf_i2p.farm.state import FarmState
 from gf_i2p.raft import follower
+from gf_i2p.raft.allowance import Allowance
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations, agreed
 from gf_i2p.raft.core import Core
@@ -54,6 +55,10 @@ def _votes_twice(core: Core, token: Token, request: Request) -> None:
 
 def _checks_no_term(before: int, entries: Sequence[Entry], term: int) -> None:
     pass
+
+
+def _takes_any_claim(_: Allowance, step: int, __: float) -> int:
+    return step
 
 
 def _takes_any_vote(state: State, term: int, vote: int) -> None:
@@ -455,4 +460,5 @@ def harm_canaries() -> Iterator[Canary]:
         "keeps-setting", "keeps the setting of servers that left", (FarmState, "_count_settings", _keeps_setting)
     )
     yield core("any-terms", "takes entries of any term", (follower, "check_terms", _checks_no_term))
+    yield core("any-claim", "follows each claim of a higher term", (Allowance, "take", _takes_any_claim))
     yield core("by-halves", "stores a write without a transaction", (Tables, "_store_all", _writes_by_halves))

@@ -17,7 +17,7 @@ from gf_i2p.raft.membership_change import Joining, MembershipChange
 from gf_i2p.raft.state import State
 from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.canary import core_canary as core
-from gf_i2p.wire.messages import MessageType, Request, Response
+from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
 # The original methods, for canaries that add a mistake before or after.
 _answered = Leader.answered
@@ -129,6 +129,17 @@ def _forgets_the_offset(change: MembershipChange, joining: Joining) -> None:
     joining.pack = ()
 
 
+def _gives_up_silently(change: MembershipChange, reason: str) -> None:
+    del reason
+    change.joining = None
+
+
+def _believes_names(inquiry: Inquiry, answer: Any, now: float) -> bool:
+    if answer is None or answer.leads or not inquiry._is_valid(answer, now):
+        return False
+    return answer.leader in {NOBODY, inquiry._state.id}
+
+
 def promptness_canaries() -> Iterator[Canary]:
     """Yield the canaries of this module."""
     yield core("no-answer", "gives an invitation no answer", (Follower, "join_cluster", _gives_no_answer))
@@ -160,3 +171,5 @@ def promptness_canaries() -> Iterator[Canary]:
     yield core("commits-late", "commits at a quiet moment", (Leader, "_advance_commit", _commits_at_heartbeats))
     yield core("removes-at-once", "removes a server at the next tick", (MembershipChange, "tick", _removes_at_once))
     yield core("lost-offset", "counts a lost pack as sent", (MembershipChange, "_request_lost", _forgets_the_offset))
+    yield core("quits-silently", "gives newcomers up silently", (MembershipChange, "_give_up", _gives_up_silently))
+    yield core("believes-names", "takes a leader of long ago for a live one", (Inquiry, "_agrees", _believes_names))

@@ -33,6 +33,7 @@ from gf_i2p.simulator.cluster.invariants.harm import (
     SameChoice,
     SnapshotSafety,
     StateMachineSafety,
+    TermsBounded,
     VoteOnce,
 )
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
@@ -104,6 +105,7 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     SameChoice,
     NobodyAccused,
     ForgeriesRefused,
+    TermsBounded,
     LiveLeaderStays,
     StepsDownWhenTold,
     VotesDeposeNobody,

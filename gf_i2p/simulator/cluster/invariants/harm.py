@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from gf_i2p.raft.allowance import TERMS_A_SECOND, TERMS_AT_ONCE
 from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
-from gf_i2p.raft.inputs import Input
+from gf_i2p.raft.inputs import Answered, Incoming, Input
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.facts import Facts, FarmChoice, ServerFacts, Voters, voters_of
 from gf_i2p.storage.loading import Loaded
@@ -393,6 +394,45 @@ class ForgeriesRefused(Invariant):
             raise self.violated(f"server {server.id} does not say that a message is forged: {event}")
         if effects.write is not None or effects.replies or effects.gated_replies:
             raise self.violated(f"server {server.id} acts on a forged message: {event}")
+
+
+class TermsBounded(Invariant):
+    """Other servers raise a server's term at a bounded rate, whatever they claim (`gf_i2p/raft/allowance.py`).
+
+    A message whose term the server does not reach is named as a fault, and gets no answer. A newcomer, which has
+    promised nothing, is free.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._raised: dict[int, tuple[float, int]] = {}  # by server: start of its process, terms raised by others since
+        self._before: dict[int, int] = {}
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        self._raised.pop(server.id, None)
+        self._before[server.id] = loaded.hard_state.term
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        before, self._before[server.id] = self._before[server.id], server.term
+        if not isinstance(event, Incoming | Answered):
+            return
+        began, raised = self._raised.get(server.id, (clock, 0))
+        if server.configurations:  # else it may be a newcomer
+            write = effects.write
+            votes = write is not None and write.hard_state is not None and write.hard_state.vote == server.id
+            raised += server.term - before - votes  # the term of its own election is its own
+        self._raised[server.id] = began, raised
+        if raised > TERMS_AT_ONCE + TERMS_A_SECOND * (clock - began) + 1:  # rounding
+            raise self.violated(f"other servers have raised the term of server {server.id} by {raised} since its start")
+        claimed = event.request.term if isinstance(event, Incoming) else event.response.term
+        asks = isinstance(event, Incoming) and event.request.type is MessageType.CLIENT_REQUEST
+        if claimed <= server.term or asks:
+            return
+        is_vote = isinstance(event, Incoming) and event.request.type is MessageType.REQUEST_VOTE_REQUEST
+        if effects.violation is None and not is_vote:
+            raise self.violated(f"server {server.id} does not say that term {claimed} is too far from {server.term}")
+        if any(reply.response.accepted for reply in (*effects.replies, *effects.gated_replies)):
+            raise self.violated(f"server {server.id} accepts a request of term {claimed} in term {server.term}")
 
 
 class LiveLeaderStays(Invariant):

@@ -5,12 +5,15 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from gf_i2p.farm.choice.candidates import Setting
+from gf_i2p.raft.allowance import TERMS_A_SECOND, TERMS_AT_ONCE
 from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot, Write
-from gf_i2p.raft.inputs import Tick
+from gf_i2p.raft.inputs import Incoming, Tick
 from gf_i2p.simulator.cluster.clients import OperationHistory
 from gf_i2p.simulator.cluster.farm import SimulatedFarm
 from gf_i2p.simulator.cluster.invariants.all_invariants import ALL
@@ -33,6 +36,7 @@ from gf_i2p.simulator.cluster.invariants.harm import (
     SameChoice,
     SnapshotSafety,
     StateMachineSafety,
+    TermsBounded,
     VoteOnce,
 )
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
@@ -324,6 +328,38 @@ def test_a_forged_message_is_named_and_changes_nothing() -> None:
         Effects(violation="it lies", gated_replies=[reply]),
     ):
         fires(check, partial(check.takes, one, event, answered, 0.0), "server 1 acts on a forged message")
+
+
+def test_others_raise_a_term_at_a_bounded_rate() -> None:
+    found = facts([A1], [A1])
+    one = found.servers[1]
+    one.configurations = [(1, (1, 2))]
+    loaded = cast("Loaded", SimpleNamespace(hard_state=HardState(1, NOBODY)))
+
+    def claim(term: int, kind: MessageType = MessageType.APPEND_ENTRIES_REQUEST) -> Incoming:
+        return Incoming("token", Request(kind, 2, 1, term, 0, 0, 0))
+
+    def checked(reached: int, event: Incoming, effects: Effects, clock: float) -> None:
+        check = TermsBounded(found)
+        one.term = 1
+        check.boots(one, loaded, [A1])
+        check.takes(one, claim(1), Effects(), 0.0)
+        one.term = reached
+        check.takes(one, event, effects, clock)
+
+    named = Effects(violation="it is far away")
+    checked(1 + TERMS_AT_ONCE, claim(2**60), named, 0.0)
+    checked(1 + TERMS_AT_ONCE + TERMS_A_SECOND, claim(1 + TERMS_AT_ONCE + TERMS_A_SECOND), Effects(), 1.0)
+    own = Effects(write=Write(HardState(3 + TERMS_AT_ONCE, 1), 0, (), number=1))
+    checked(3 + TERMS_AT_ONCE, claim(1), own, 0.0)
+    checked(1, claim(2**60, MessageType.REQUEST_VOTE_REQUEST), Effects(), 0.0)  # a live leader's follower is silent
+    checked(1, claim(2**60, MessageType.CLIENT_REQUEST), Effects(), 0.0)  # its term means nothing
+    check = TermsBounded(found)
+    raised = partial(checked, 3 + TERMS_AT_ONCE, claim(3 + TERMS_AT_ONCE), Effects(), 0.0)
+    fires(check, raised, f"raised the term of server 1 by {TERMS_AT_ONCE + 2}")
+    fires(check, partial(checked, 2, claim(2**60), Effects(), 0.0), "server 1 does not say that term")
+    accepted = Effects(violation="it is far away", gated_replies=[vote(2, 2)])
+    fires(check, partial(checked, 2, claim(2**60), accepted, 0.0), "server 1 accepts a request of term")
 
 
 def test_a_live_leader_stays() -> None:

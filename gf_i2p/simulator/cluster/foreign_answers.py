@@ -1,0 +1,55 @@
+"""Answers of other programs' servers: this program's servers never answer so, and must cope with the answers.
+
+None of the answers claims more than is true, so nothing may be lost. `docs/design/jraft.md` says what JRaft does:
+
+- A newcomer refuses an invitation, or the leader's snapshot. It takes only a part of a pack, or asks for the whole log
+  again, as JRaft does when a restart has made it forget the invitation; or it asks for an entry that was never offered.
+- A follower refuses a snapshot, or asks for its beginning.
+- A follower that is asked for the leader tells a next index of 0, and names a leader of long ago.
+"""
+
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING
+
+from gf_i2p.wire.messages import NOBODY, MessageType, Response
+
+if TYPE_CHECKING:
+    from gf_i2p.simulator.cluster.farm import SimulatedFarm
+
+
+class ForeignAnswers:
+    """Changes answers on their way, if the plan says so: answers to a leader until the calm."""
+
+    def __init__(self, farm: "SimulatedFarm") -> None:
+        self._farm = farm
+        self._rng = Random(f"foreign answers {farm.plan.seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
+        self._leaders: dict[int, int] = {}  # by server: the leader that the server followed last
+
+    def _changes(self) -> bool:
+        plan = self._farm.plan
+        if not plan.foreign or self._rng.random() >= plan.foreign:
+            return False
+        self._farm.counts["foreign answers"] += 1
+        return True
+
+    def passed_on(self, response: Response) -> Response:
+        """Return the answer to a leader's request, as the answer arrives."""
+        if self._farm.calm:
+            return response
+        if response.type is MessageType.SYNC_LOG_RESPONSE and self._changes():
+            after = response.next_index
+            return replace(response, accepted=False, next_index=self._rng.choice((1, max(after - 1, 1), after + 7)))
+        if response.type is MessageType.JOIN_CLUSTER_RESPONSE and self._changes():
+            return replace(response, accepted=False)
+        if response.type is MessageType.INSTALL_SNAPSHOT_RESPONSE and self._changes():
+            return replace(response, accepted=False, next_index=self._rng.choice((0, response.next_index, 1 << 20)))
+        return response
+
+    def said(self, server_id: int, leader: int, response: Response) -> Response:
+        """Return a server's answer to a question for the leader. `leader`: whom the server follows now, or `NOBODY`."""
+        if leader != NOBODY:
+            self._leaders[server_id] = leader
+        if response.accepted or not self._changes():
+            return response
+        return replace(response, next_index=0, destination=self._leaders.get(server_id, NOBODY))
