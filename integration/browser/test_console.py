@@ -137,6 +137,28 @@ async def test_a_leaf_is_excluded_and_included_by_keyboard(
     assert [each["reason"] for each in log] == ["<i>Exclude</i> by hand", "<i>Include</i> by hand"]
 
 
+async def test_a_file_goes_out_and_comes_back_changed(
+    farm: LocalFarm, opened: Callable[..., Coroutine[Any, Any, Page]], tmp_path: Path
+) -> None:
+    page = await opened("phone", java_script_enabled=False)
+    await page.locator("summary").first.click()
+    async with page.expect_download() as download:
+        await page.get_by_role("link", name="The farm’s configuration as a file").click()
+    file = tmp_path / "farm.toml"
+    text = (await (await download.value).path()).read_text()
+    assert "margin" not in text
+    file.write_text(text.replace('cluster = "farm"\n', 'cluster = "farm"\nparameters = {margin = 60}\n', 1))
+    await page.get_by_role("link", name="Import such a file").click()
+    await page.get_by_label("perhaps edited").set_input_files(file)
+    await page.get_by_role("button", name="Show the differences").click()
+    await expect(page.get_by_text("margin default -> 60")).to_be_visible()
+    await page.screenshot(path=SCREENSHOTS / "import-phone-light.png", full_page=True)
+    await page.get_by_role("button", name="Yes, change the farm").click()
+    await expect(page.get_by_role("heading", name="The farm is as the file says")).to_be_visible()
+    administration = await request(farm.node(1), "GET", "/v1/administration")
+    assert administration["parameters"]["margin"]["value"] == 60
+
+
 async def test_a_foreign_page_changes_nothing(
     farm: LocalFarm, opened: Callable[..., Coroutine[Any, Any, Page]]
 ) -> None:

@@ -18,16 +18,12 @@ from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.farm_import import done_text, lines_of, requests_for
 from gf_i2p.cli.shared.local_client import ask
-from gf_i2p.cli.shared.pieces import requests_of
-from gf_i2p.cli.shared.terminal import is_agreed, printable
+from gf_i2p.cli.shared.terminal import is_agreed
 from gf_i2p.farm.admin_entries import MAX_REASON, AdminEntry
-from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.farm_file import Difference, FarmFile, differences
-
-_PIECE_BYTES: Final = 48 << 10
-"""Most bytes of entries in one request: from another machine, a request has 64 KiB."""
 
 
 def _export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +79,7 @@ def _diff(options: argparse.Namespace) -> Answer:
     found = _compare(options.place, options.file, None)
     if not found:
         return Answer({"differences": []}, "the farm is as the file says")
-    return Answer({"differences": _shown(found)}, "\n".join(_lines(found)), Exit.DEGRADED)
+    return Answer({"differences": _shown(found)}, "\n".join(lines_of(found)), Exit.DEGRADED)
 
 
 def _import(options: argparse.Namespace) -> Answer:
@@ -104,8 +100,8 @@ def _import(options: argparse.Namespace) -> Answer:
             outcome="unknown",
         )
     left = _compare(options.place, options.file, None) if entries else found
-    done = f"{len(entries)} changes are in the farm's log" if entries else "nothing was to change by an import"
-    text = "\n".join([done, *(["", "still different:", *_lines(left)] if left else [])])
+    done = done_text(len(entries)) if entries else "nothing was to change by an import"
+    text = "\n".join([done, *(["", "still different:", *lines_of(left)] if left else [])])
     return Answer(
         {"index": index, "changes": [entry.what for entry in entries], "differences": _shown(left)},
         text,
@@ -139,41 +135,25 @@ def _ask(options: argparse.Namespace, found: Sequence[Difference]) -> None:
     """Show the differences, and ask the operator. Raises `CommandError` unless the operator agrees."""
     if options.json or not sys.stdin.isatty():
         raise CommandError("nothing was changed: add --yes, or see `gf-i2p config diff`", code=Exit.USAGE)
-    print("\n".join(_lines(found)))
+    print("\n".join(lines_of(found)))
     if not is_agreed("Change the farm?"):
         raise CommandError("nothing was changed")
 
 
 def _post(place: Path, entries: Sequence[AdminEntry]) -> int | None:
     """Post the entries in their order, in pieces; return the index of the last one. Raises `CommandError`."""
-    try:
-        values = [entry.encode() for entry in entries]
-        for value in values:
-            AdminEntry.parse(value)  # as the servers will
-    except RecordError as error:
-        raise CommandError(f"nothing was changed: {error}", code=Exit.USAGE) from error
     index, done = None, 0
-    for piece in requests_of(values, _PIECE_BYTES, _escaped):
-        body = {"values": [value.decode() for value in piece]}
+    for piece in requests_for(entries):
         path = f"/v1/entries?timeout={POST_SECONDS}"
         try:
-            index = ask(place, "POST", path, seconds=POST_SECONDS + 5, body=body)["index"]
+            index = ask(place, "POST", path, seconds=POST_SECONDS + 5, body={"values": piece})["index"]
         except CommandError as error:
             if not done:
                 raise
-            far = f"the first {done} of {len(values)} changes are in the log"
+            far = f"the first {done} of {len(entries)} changes are in the log"
             raise CommandError(f"{far}; then: {error}", code=error.code, outcome=error.outcome) from error
         done += len(piece)
     return index
-
-
-def _escaped(value: bytes) -> int:
-    """Return the most bytes of an entry within a JSON text, where each quote becomes two characters."""
-    return 2 * len(value)
-
-
-def _lines(found: Sequence[Difference]) -> list[str]:
-    return [printable(each.text if each.entry is not None else f"by hand: {each.text}") for each in found]
 
 
 def _shown(found: Sequence[Difference]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@
     GET  /ROOM/confirm     a question before a change
     POST /ROOM/change      makes the change
     GET  /ROOM/farm.toml   the farm's configuration as a file, as of `gf-i2p config export`
+    GET  /ROOM/import      asks for such a file; POST shows the differences, and changes the farm after a question
 
 Other programs on this machine, and pages of other sites in the same browser, get nothing: every path but `/open` needs
 the session's cookie, a change needs the session's token too, and names of other hosts are refused, because a page could
@@ -29,6 +30,7 @@ from aiohttp import web
 
 from gf_i2p.admin.quiet_answers import SILENT, without_banner
 from gf_i2p.cli.page.farm_pages import Ask, FarmPages
+from gf_i2p.cli.page.import_pages import MAX_FORM_BYTES
 from gf_i2p.cli.page.overview import Overview
 from gf_i2p.cli.page.rendering import Pages, comparable
 from gf_i2p.cli.shared.errors import CommandError
@@ -77,7 +79,7 @@ class Console:
         self._room = f"/{secrets.token_urlsafe(24)}"
         self._hosts: set[str] = set()
         self._farms = [FarmPages(*farm, self._pages, csrf) for farm in farms]
-        self._app = web.Application(client_max_size=16 << 10, middlewares=[self._guard])
+        self._app = web.Application(client_max_size=MAX_FORM_BYTES, middlewares=[self._guard])
         self._app.on_response_prepare.extend([without_banner, _with_headers])
         self._app.add_routes([web.get("/open", self._get_open)])
         if len(self._farms) == 1:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from hmac import compare_digest
 from typing import Any, Final
@@ -12,6 +12,7 @@ from aiohttp import web
 
 from gf_i2p.cli.page.actions import UnknownActionError, entry_of, kind_of
 from gf_i2p.cli.page.charts import HEIGHT, WIDTH, charts
+from gf_i2p.cli.page.import_pages import MAX_FILE_BYTES, ImportPage, import_page
 from gf_i2p.cli.page.overview import Answers, Overview, overview
 from gf_i2p.cli.page.rendering import Pages, comparable
 from gf_i2p.cli.shared.answer_text import record_rows
@@ -66,6 +67,8 @@ class FarmPages:
             web.get(f"{prefix}/confirm", self._get_confirm),
             web.post(f"{prefix}/change", self._post_change),
             web.get(f"{prefix}/farm.toml", self._get_file),
+            web.get(f"{prefix}/import", self._get_import),
+            web.post(f"{prefix}/import", self._post_import),
             web.get(f"{prefix}/static/{{name}}", self._pages.get_static),
         ]
 
@@ -141,12 +144,17 @@ class FarmPages:
 
     async def _get_file(self, _: web.Request) -> web.Response:
         try:
-            administration, status = [await self._ask("GET", path) for path in ("/v1/administration", "/v1/status")]
+            farm, server = await self._describe()
         except CommandError as error:
             return self._pages.message("No answer", str(error), back="Back", status=503)
-        text = FarmFile.of_answers(administration, status).encode(administration["id"], datetime.now(UTC))
+        text = farm.encode(server, datetime.now(UTC))
         headers = {"Content-Disposition": 'attachment; filename="farm.toml"'}
         return web.Response(text=text, content_type="application/toml", headers=headers)
+
+    async def _describe(self) -> tuple[FarmFile, int]:
+        """Return the farm as the node describes it, and the node's id. Raises `CommandError`."""
+        administration, status = [await self._ask("GET", path) for path in ("/v1/administration", "/v1/status")]
+        return FarmFile.of_answers(administration, status), administration["id"]
 
     async def look(self) -> Overview:
         """Ask the node, and make the page's content. Raises `CommandError`."""
@@ -175,11 +183,17 @@ class FarmPages:
             csrf=self._csrf,
         )
 
+    def _refusal(self, form: Mapping[str, object]) -> web.Response | None:
+        """Return the answer to a change for which no page of this session has asked; None: a page has."""
+        if compare_digest(comparable(str(form.get("csrf", ""))), comparable(self._csrf)):
+            return None
+        text = "The question was not asked by this page. Go back, and choose the change again."
+        return self._pages.message("Not changed", text, back="Back", status=403)
+
     async def _post_change(self, request: web.Request) -> web.Response:
         form = {name: str(value) for name, value in (await request.post()).items()}
-        if not compare_digest(comparable(form.get("csrf", "")), comparable(self._csrf)):
-            text = "The question was not asked by this page. Go back, and choose the change again."
-            return self._pages.message("Not changed", text, back="Back", status=403)
+        if (refusal := self._refusal(form)) is not None:
+            return refusal
         try:
             await self._change(form)
         except UnknownActionError as error:
@@ -197,9 +211,12 @@ class FarmPages:
         if entry is None:
             await self._ask("POST", "/v1/stepdown", seconds=_CHANGE_SECONDS, body={})
         else:
-            body = {"values": [entry.encode().decode()]}
-            index = (await self._ask("POST", "/v1/entries", seconds=_CHANGE_SECONDS, body=body))["index"]
-            await self._until_applied(index)
+            await self._post([entry.encode().decode()])
+
+    async def _post(self, values: Sequence[str]) -> None:
+        body = {"values": list(values)}
+        index = (await self._ask("POST", "/v1/entries", seconds=_CHANGE_SECONDS, body=body))["index"]
+        await self._until_applied(index)
 
     async def _until_applied(self, index: int) -> None:
         """Wait until the node's answers have the change, so that the next page shows the change; some seconds at most.
@@ -210,3 +227,46 @@ class FarmPages:
             async with asyncio.timeout(_APPLY_SECONDS):
                 while (await self._ask("GET", "/v1/administration"))["applied"] < index:  # noqa: ASYNC110 -- a program apart
                     await asyncio.sleep(_POLL_SECONDS)
+
+    # The import of a file ---------------------------------------------------------------------------------------------
+
+    async def _get_import(self, _: web.Request) -> web.Response:
+        return self._import_html(ImportPage("Import a configuration", "", (), False, "", ""), chooses=True)
+
+    async def _post_import(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        if (refusal := self._refusal(form)) is not None:
+            return refusal
+        file = form.get("file")
+        if isinstance(file, web.FileField):
+            data = file.file.read(MAX_FILE_BYTES + 1)
+        else:
+            data = comparable(str(form.get("text", "")))
+        try:
+            if len(data) > MAX_FILE_BYTES:
+                raise CommandError(f"the file has more than {MAX_FILE_BYTES >> 10} KiB")  # noqa: TRY301
+            text = data.decode("utf-8")
+            _, server = await self._describe()
+            page = await import_page(
+                text,
+                by=self._user or f"server-{server}",
+                reason=str(form.get("reason", ""))[:MAX_REASON],
+                date_ms=now_ms(),
+                agreed=str(form.get("shown", "")),
+                farm=self._describe_farm,
+                post=self._post,
+            )
+        except UnicodeDecodeError:
+            return self._pages.message("Not imported", "The file is no text in UTF-8.", back="Back", status=400)
+        except CommandError as error:
+            title = "The outcome is unknown" if error.outcome == "unknown" else "Not imported"
+            return self._pages.message(title, f"{error}.", back="Back", status=400)
+        return self._import_html(page)
+
+    async def _describe_farm(self) -> FarmFile:
+        return (await self._describe())[0]
+
+    def _import_html(self, page: ImportPage, *, chooses: bool = False) -> web.Response:
+        return self._pages.html(
+            "import.html", **page._asdict(), chooses=chooses, csrf=self._csrf, max_reason=MAX_REASON
+        )

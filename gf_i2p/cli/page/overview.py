@@ -58,6 +58,8 @@ class Overview:
     cluster: str
     answering: int
     """Id of the server that has answered."""
+    may_change: bool
+    """Whether the page offers changes."""
     health: Health
     leader: str
     commit: int
@@ -82,6 +84,7 @@ def overview(answers: Answers, *, may_change: bool) -> Overview:
     return Overview(
         cluster=status["cluster"],
         answering=status["id"],
+        may_change=may_change,
         health=health(status),
         leader="none" if leader is None else f"server {leader}, in term {status['term']}",
         commit=status["log"]["commit"],

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from gf_i2p.cli.administration.config import _escaped
+from gf_i2p.cli.shared.farm_import import escaped
 from gf_i2p.cli.shared.pieces import requests_of
 from gf_i2p.netdb.encoding import to_b32_address
 from integration.harness.local_farm import until
@@ -70,7 +70,7 @@ async def test_a_file_is_checked_without_a_farm(tmp_path: Path) -> None:
 
 def test_many_changes_go_in_several_requests() -> None:
     values = [b"x" * 20] * 5 + [b"y" * 90]
-    pieces = list(requests_of(values, 100, _escaped))
+    pieces = list(requests_of(values, 100, escaped))
     assert [value for piece in pieces for value in piece] == values
     assert [len(piece) for piece in pieces] == [2, 2, 1, 1]
     assert all(len(json.dumps({"values": [value.decode() for value in piece]})) < 300 for piece in pieces)

@@ -1,0 +1,43 @@
+"""The import of a farm's file, as far as the command line and the page share it."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.pieces import requests_of
+from gf_i2p.cli.shared.terminal import printable
+from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.node.files.farm_file import Difference
+
+_PIECE_BYTES: Final = 48 << 10
+"""Most bytes of entries in one request: from another machine, a request has 64 KiB."""
+
+
+def requests_for(entries: Sequence[AdminEntry]) -> list[list[str]]:
+    """Return the entries' texts in their order, in requests of a legal size. Raises `CommandError`: nothing is changed.
+
+    Each entry is checked as the servers will check it.
+    """
+    try:
+        values = [entry.encode() for entry in entries]
+        for value in values:
+            AdminEntry.parse(value)
+    except RecordError as error:
+        raise CommandError(f"nothing was changed: {error}", code=Exit.USAGE) from error
+    return [[value.decode() for value in piece] for piece in requests_of(values, _PIECE_BYTES, escaped)]
+
+
+def escaped(value: bytes) -> int:
+    """Return the most bytes of an entry within a JSON text, where each quote becomes two characters."""
+    return 2 * len(value)
+
+
+def done_text(changes: int) -> str:
+    """Return the sentence about the changes that an import has made."""
+    return f"{changes} {'change is' if changes == 1 else 'changes are'} in the farm's log"
+
+
+def lines_of(found: Sequence[Difference]) -> list[str]:
+    """Return the differences between a farm and a file, a line each. Those that say "by hand" outlive an import."""
+    return [printable(each.text if each.entry is not None else f"by hand: {each.text}") for each in found]

@@ -1,0 +1,71 @@
+"""A farm's file on the page: chosen, compared, and imported after a question."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+from gf_i2p.cli.page.import_pages import MAX_FILE_BYTES
+from tests.cli.page.test_console import Browser, console, running
+from tests.cli.program import gf_json
+
+_HIDDEN: Final = re.compile(r'name="(\w+)" value="([^"]*)"')
+
+
+async def sent(browser: Browser, fields: dict[str, str], file: bytes | None = None) -> tuple[int, str]:
+    form = aiohttp.FormData(fields)
+    if file is not None:
+        form.add_field("file", file, filename="farm.toml")
+    async with browser.session.post(f"{browser.base}/import", data=form, allow_redirects=False) as response:
+        return response.status, await response.text()
+
+
+def hidden(text: str) -> dict[str, str]:
+    return {name: value.replace("&#34;", '"').replace("&#39;", "'") for name, value in _HIDDEN.findall(text)}
+
+
+async def test_a_file_is_imported_after_its_differences_are_shown(tmp_path: Path) -> None:
+    async with running(tmp_path, 1) as farm, console(farm.node(1)) as browser:
+        await browser.open()
+        assert 'href="import"' in (await browser.get("/"))[1]
+        csrf = hidden((await browser.get("/import"))[1])["csrf"]
+        file = 'format = 1\ncluster = "farm"\nparameters = {margin = 60}\n[[servers]]\nid = 1\nendpoint = "tcp://x:1"\n'
+
+        code, question = await sent(browser, {"csrf": csrf}, file.encode())
+        assert (code, "margin default -&gt; 60" in question, "by hand: " in question) == (200, True, True), question
+        assert (await gf_json("farm", "log", farm.node(1)))[1]["log"] == [], "a question changes nothing"
+
+        stale = hidden(question) | {"shown": "0" * 64}
+        assert "The farm has changed meanwhile" in (await sent(browser, stale))[1]
+        assert (await gf_json("farm", "log", farm.node(1)))[1]["log"] == []
+
+        code, done = await sent(browser, hidden(question) | {"reason": "<b>less flapping</b>"})
+        assert (code, "1 change is in the farm" in done, "by hand: " in done) == (200, True, True), done
+        _, log = await gf_json("farm", "log", farm.node(1))
+        assert [(each["by"], each["reason"]) for each in log["log"]] == [("server-1", "<b>less flapping</b>")]
+        _, again = await sent(browser, {"csrf": csrf}, file.encode())
+        assert "by hand only" in again
+        assert "Yes, change the farm" not in again
+
+
+async def test_a_file_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path, 1) as farm, console(farm.node(1)) as browser:
+        await browser.open()
+        csrf = hidden((await browser.get("/import"))[1])["csrf"]
+        for fields, file, code, words in (
+            ({}, b"", 403, "not asked by this page"),
+            ({"csrf": csrf}, b"\xff", 400, "no text in UTF-8"),
+            ({"csrf": csrf}, b"format = 2", 400, "format"),
+            ({"csrf": csrf}, b'format = 1\ncluster = "<i>other</i>"', 400, "&lt;i&gt;other"),
+            ({"csrf": csrf}, b"#" * (MAX_FILE_BYTES + 1), 400, f"more than {MAX_FILE_BYTES >> 10} KiB"),
+        ):
+            found, text = await sent(browser, fields, file)
+            assert (found, words in text, "<i>other" in text) == (code, True, False), text
+        assert (await gf_json("farm", "log", farm.node(1)))[1]["log"] == []
+
+
+async def test_a_viewer_is_offered_no_import(tmp_path: Path) -> None:
+    async with running(tmp_path, 1) as farm, console(farm.node(1), "viewer-wall") as browser:
+        await browser.open()
+        assert 'href="import"' not in (await browser.get("/"))[1]
