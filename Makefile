@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker browser bench bench-i2p soak growth absence torture day clean
+.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker browser man bench bench-i2p soak growth absence torture day clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -263,6 +263,14 @@ test-docker: $(VENV)/.test $(VENV)/.docker-programs
 # looks for barriers. Screenshots: build/screenshots.
 browser: $(VENV)/.test $(VENV)/.browser-programs
 	@$(BIN)/python -m pytest integration/browser $(PYTEST_ARGS)
+
+# The manual page, made of the command line's own help. To read it: man -l build/gf-i2p.1
+man: $(VENV)/.test
+	@mkdir -p build
+	@COLUMNS=80 $(BIN)/argparse-manpage --module gf_i2p.cli.main --function all_commands --prog gf-i2p --project-name gf-i2p \
+	  --version "$$($(BIN)/gf-i2p --version | cut -d' ' -f2)" --manual-title "Garlic Farm" \
+	  --description "a node of an I2P Garlic Farm" --format single-commands-section --output build/gf-i2p.1
+	@echo "build/gf-i2p.1"
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .import_linter_cache
