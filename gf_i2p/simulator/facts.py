@@ -147,6 +147,8 @@ class ServerFacts:
     """Index of the first entry that the core has in memory."""
     heard: Mapping[int, float] = field(default_factory=dict)
     """By voter, the time of the server's own clock when this leader has heard the voter, as the core tells it."""
+    was_voter: bool = False
+    """Whether the core says that some Configuration in its log or its snapshot has this server."""
     cannot_follow: bool = False
     """Whether the core says that it cannot follow its leader, whose entries are over a limit."""
     contacts: Mapping[int, str] = field(default_factory=dict)

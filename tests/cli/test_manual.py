@@ -23,5 +23,7 @@ def test_the_manual_has_every_command_and_no_mistake(tmp_path: Path) -> None:
     assert [name for name in COMMANDS if f"gf-i2p {name}" not in text] == []
     if (groff := shutil.which("groff")) is None:
         pytest.skip("groff, which reads the page for mistakes, is not installed")
-    read = subprocess.run([groff, "-K", "utf8", "-man", "-Tutf8", "-ww", "-z", page], check=True, capture_output=True, text=True)
+    read = subprocess.run(
+        [groff, "-K", "utf8", "-man", "-Tutf8", "-ww", "-z", page], check=True, capture_output=True, text=True
+    )
     assert read.stderr == ""

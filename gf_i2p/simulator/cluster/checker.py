@@ -157,6 +157,7 @@ class Checker:
         server.stored, server.in_memory = core.log.stored, core.log.in_memory
         server.heard = core.heard
         server.cannot_follow = core.cannot_follow is not None
+        server.was_voter = core.was_voter
         server.contacts, server.contacts_mark = core.contacts, core.contacts_mark
         if server.started_at is None:
             server.started_at = clock

@@ -6,6 +6,7 @@ to `memory_canaries`.
 
 from collections.abc import Iterator
 
+from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.log import Log
 from gf_i2p.simulator.canary import Canary
@@ -35,6 +36,10 @@ def _marks_the_log_only(core: Core) -> object:
     return core._state.configurations.changes
 
 
+def _keeps_all_members(_: Configurations, __: int) -> None:
+    return
+
+
 def memory_canaries() -> Iterator[Canary]:
     """Yield the canaries of this module."""
     yield core(
@@ -44,4 +49,5 @@ def memory_canaries() -> Iterator[Canary]:
     )
     yield core("hoards", "keeps all entries in memory", (Log, "_evict", _keeps_all))
     yield core("forgets-durable", "forgets what is durable as entries drop", (Log, "drop", _forgets_the_rest))
+    yield core("never-forgets", "keeps dropped Configurations", (Configurations, "drop", _keeps_all_members))
     yield core("hears-itself", "counts itself among the voters heard", (Core, "heard", property(_counts_itself)))

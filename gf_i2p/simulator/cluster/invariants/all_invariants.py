@@ -38,7 +38,13 @@ from gf_i2p.simulator.cluster.invariants.harm import (
 )
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn, LeaversForgotten, LeavingWaits
-from gf_i2p.simulator.cluster.invariants.memory import ContactsMarked, DurableKnown, MemoryFreed, VotersHeard
+from gf_i2p.simulator.cluster.invariants.memory import (
+    ContactsMarked,
+    DurableKnown,
+    MembershipKnown,
+    MemoryFreed,
+    VotersHeard,
+)
 from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, RequestsAreTheLog
 from gf_i2p.simulator.cluster.invariants.office import (
     EntriesTaken,
@@ -139,6 +145,7 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     DurableKnown,
     VotersHeard,
     ContactsMarked,
+    MembershipKnown,
     WaitsFit,
     StepsSucceed,
     Linearizable,

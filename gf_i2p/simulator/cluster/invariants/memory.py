@@ -3,12 +3,14 @@
 A mistake here costs memory or time, or makes another part of the node act on a wrong figure.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from gf_i2p.raft.effects import Effects
 from gf_i2p.raft.inputs import Input, Stored, Tick
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant, bytes_of
-from gf_i2p.simulator.facts import Facts, ServerFacts
+from gf_i2p.simulator.facts import Facts, ServerFacts, Voters
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry
 
@@ -16,12 +18,28 @@ from gf_i2p.wire.entries import Entry
 class MemoryFreed(Invariant):
     """After a write, no durable entry is in memory while the entries in memory exceed their limit (`raft/log.py`).
 
-    Entries that the same step appends count from the next write on.
+    Entries that the same step appends count from the next write on. No more entries leave the memory than needed to
+    have half of it free: a follower that lags a little would else be served from the disk.
     """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._first: dict[int, int] = {}  # by server: `in_memory` after the last step
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        self._first.pop(server.id, None)
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
         first, log = server.in_memory, server.memory
-        if not isinstance(event, Stored) or first > server.stored or effects.write is not None:
+        before, self._first[server.id] = self._first.get(server.id, first), first
+        if not isinstance(event, Stored) or effects.write is not None:
+            return
+        if first > before and bytes_of(log.slice(first - 1, log.last_index)) <= self.facts.cache_bytes // 2:
+            raise self.violated(
+                f"server {server.id} takes the entries {before} to {first - 1} out of its memory, and half of the "
+                f"memory, {self.facts.cache_bytes // 2} bytes, was free without the last of them"
+            )
+        if first > server.stored:
             return
         size = bytes_of(log.slice(first, log.last_index))
         if size > self.facts.cache_bytes:
@@ -52,6 +70,35 @@ class DurableKnown(Invariant):
                 f"server {server.id} knew the entries up to {before} as durable, and now only those up to "
                 f"{server.stored}"
             )
+
+
+class MembershipKnown(Invariant):
+    """A core knows whether its log or its snapshot has a Configuration with this server, and forgets dropped ones.
+
+    Membership decides whether a stranger's term is believed (`raft/state.py`, `is_newcomer`). A server whose snapshot
+    is damaged has lost that knowledge. A server that has restarted no longer knows the Configuration before its log,
+    unless the snapshot ends there.
+    """
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        base, snapshot = server.memory.base, server.memory.snapshot
+        if base and snapshot is None:
+            return
+        before = self._in_force(server, base)
+        kept = [voters for index, voters in server.configurations if index > base]
+        of_snapshot = before if snapshot is None else self._in_force(server, snapshot.index)
+        surely = any(server.id in voters for voters in (of_snapshot, *kept))
+        if server.was_voter is surely or (server.was_voter and server.id in before):
+            return
+        raise self.violated(
+            f"server {server.id} says that it {'was' if server.was_voter else 'was never'} a voter; its log has the "
+            f"servers {kept}, after {before}"
+        )
+
+    @staticmethod
+    def _in_force(server: ServerFacts, index: int) -> Voters:
+        at = bisect_right(server.configurations, index, key=itemgetter(0))
+        return server.configurations[at - 1][1] if at else server.bootstrap
 
 
 class ContactsMarked(Invariant):

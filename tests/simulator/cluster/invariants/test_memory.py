@@ -3,7 +3,13 @@
 from gf_i2p.raft.effects import Effects, Send, Snapshot, Write
 from gf_i2p.raft.inputs import Stored, Tick
 from gf_i2p.raft.log import size_of
-from gf_i2p.simulator.cluster.invariants.memory import ContactsMarked, DurableKnown, MemoryFreed, VotersHeard
+from gf_i2p.simulator.cluster.invariants.memory import (
+    ContactsMarked,
+    DurableKnown,
+    MembershipKnown,
+    MemoryFreed,
+    VotersHeard,
+)
 from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import MessageType, Request
 from tests.raft.lab import application
@@ -27,6 +33,24 @@ def test_durable_entries_leave_the_memory_at_its_limit() -> None:
         lambda: check.takes(one, Stored(1), Effects(), 1.0),
         "server 1 keeps the durable entries 1 to 1 in memory, and 56 bytes of entries in all; the limit is 42",
     )
+
+
+def test_no_more_entries_leave_the_memory_than_needed() -> None:
+    found = facts([A1] * 6)
+    found.cache_bytes = 4 * size_of(A1)
+    check, one = MemoryFreed(found), found.servers[1]
+    one.stored = 6
+
+    def takes(first: int) -> None:
+        one.in_memory = first
+        check.takes(one, Stored(1), Effects(), 1.0)
+
+    one.in_memory = 1
+    check.takes(one, Tick(), Effects(), 1.0)
+    takes(5)  # two entries stay, which is half
+    one.in_memory = 1
+    check.takes(one, Tick(), Effects(), 1.0)
+    fires(check, lambda: takes(6), "server 1 takes the entries 1 to 5 out of its memory, and half of the memory")
 
 
 def test_what_is_durable_stays_known() -> None:
@@ -83,3 +107,28 @@ def test_a_leader_tells_of_every_other_voter() -> None:
     check.takes(one, Tick(), Effects(), 1.0)
     one.heard = {2: 0.5}
     fires(check, lambda: check.takes(one, Tick(), Effects(), 1.0), "the other voters are")
+
+
+def test_membership_is_known_as_long_as_the_log_or_the_snapshot_has_it() -> None:
+    found = facts([A1] * 6)
+    check, one = MembershipKnown(found), found.servers[1]
+
+    def takes(*, was_voter: bool) -> None:
+        one.was_voter = was_voter
+        check.takes(one, Tick(), Effects(), 1.0)
+
+    takes(was_voter=True)  # the first Configuration has server 1
+    fires(check, lambda: takes(was_voter=False), "server 1 says that it was never a voter")
+    one.configurations = [(2, (1, 2)), (4, (2,))]
+    one.memory.base, one.memory.snapshot = 3, Snapshot(3, 1, Configuration(2, 0, ()), b"state")
+    takes(was_voter=True)
+    fires(check, lambda: takes(was_voter=False), "was never a voter; its log has the servers .* after")
+    one.memory.snapshot = Snapshot(5, 1, Configuration(4, 0, ()), b"state")
+    takes(was_voter=True)
+    takes(was_voter=False)  # a restart has forgotten the servers before the log
+    one.memory.base = 5
+    takes(was_voter=False)
+    fires(check, lambda: takes(was_voter=True), "server 1 says that it was a voter")
+    one.memory.snapshot = None
+    takes(was_voter=False)  # a damaged snapshot has lost them
+    takes(was_voter=True)
