@@ -85,7 +85,7 @@ define install
 endef
 
 $(VENV)/.test-programs: | $(BIN)/python
-	$(call install,curl:curl apache2:apache2-bin lighttpd:lighttpd:service prometheus:prometheus:service strace:strace)
+	$(call install,curl:curl apache2:apache2-bin lighttpd:lighttpd:service prometheus:prometheus:service strace:strace groff:groff-base)
 
 $(VENV)/.network-programs: | $(BIN)/python
 	$(call install,i2pd:i2pd:service unshare:util-linux setpriv:util-linux ip:iproute2)
@@ -147,7 +147,7 @@ test: $(PROGRAMS)
 test-all: export GF_I2P_TIER = all
 # Beside four parts, a Python worker of Spark took longer to start than the 10 s that Spark waits.
 test-all: JOBS = 3
-test-all: $(PROGRAMS)
+test-all: $(PROGRAMS) $(VENV)/.browser-programs
 	@echo "Side by side, every test: $(PARTS) canaries browser; then guard and attack, whose figures need the whole machine"
 	@$(BESIDE) $(PARTS:%=part-%) part-canaries part-browser; status=$$?; \
 	$(MAKE) --no-print-directory --keep-going part-guard part-attack && exit $$status
@@ -265,12 +265,13 @@ browser: $(VENV)/.test $(VENV)/.browser-programs
 	@$(BIN)/python -m pytest integration/browser $(PYTEST_ARGS)
 
 # The manual page, made of the command line's own help. To read it: man -l build/gf-i2p.1
+MAN ?= build/gf-i2p.1
 man: $(VENV)/.test
-	@mkdir -p build
+	@mkdir -p $(dir $(MAN))
 	@COLUMNS=80 $(BIN)/argparse-manpage --module gf_i2p.cli.main --function all_commands --prog gf-i2p --project-name gf-i2p \
 	  --version "$$($(BIN)/gf-i2p --version | cut -d' ' -f2)" --manual-title "Garlic Farm" \
-	  --description "a node of an I2P Garlic Farm" --format single-commands-section --output build/gf-i2p.1
-	@echo "build/gf-i2p.1"
+	  --description "a node of an I2P Garlic Farm" --format single-commands-section --output $(MAN)
+	@echo "$(MAN)"
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .import_linter_cache

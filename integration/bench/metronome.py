@@ -29,7 +29,7 @@ from integration.bench.workloads import VALUE_BYTES
 from integration.harness.processes import Processes
 
 GAP: Final = 0.01
-"""Seconds between two beats: a beat takes some 0.2 ms, so the metronome takes two hundredths of a core."""
+"""Seconds between two beats: a beat takes some 0.5 ms, so the metronome takes a twentieth of a core."""
 _PIECE: Final = 0.1
 """Seconds of which the median beat counts: within such a time a machine seldom changes its speed."""
 _PARTS: Final = 4

@@ -53,10 +53,10 @@ async def farm(tmp_path: Path) -> AsyncIterator[LocalFarm]:
         yield farm
 
 
-async def post_records(farm: LocalFarm) -> None:
-    """Post a record of each server, as its node does beside a router."""
-    for server in farm.ids:
-        router = {"uptime": 7_200_000 + server, "participatingTunnels": 40 * server, "bandwidthIn": 1000 * server}
+async def post_records(farm: LocalFarm, tunnels: int = 40) -> None:
+    """Post a record of each running server, as its node does beside a router. `tunnels`: those of server 1."""
+    for server in farm.running:
+        router = {"uptime": 7_200_000 + server, "participatingTunnels": tunnels * server, "bandwidthIn": 1000 * server}
         leaf = Leaf(bytes([server]) * 32, up=True)
         record = StatusRecord(
             "farm", int(time.time() * 1000), server, router_up=True, router=router, leaves=(leaf,)

@@ -1,15 +1,17 @@
 """The console as people see it: on a desk and a phone, light and dark, with and without JavaScript, and by keyboard."""
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, Request, expect
+from playwright.async_api import Browser, Locator, Page, Request, expect
 
+from gf_i2p.cli.page.console import Console, Farm
 from gf_i2p.cli.shared.local_client import request
-from integration.browser.conftest import LEAVES, SECONDS
+from integration.browser.conftest import LEAVES, SECONDS, post_records
 from integration.harness.local_farm import LocalFarm, until
 
 SCREENSHOTS: Final = Path("build/screenshots")
@@ -60,6 +62,7 @@ async def test_every_page_fits_its_screen_and_has_no_grave_barrier(
         "server": "server?id=2",
         "question": "confirm?action=drain&subject=2",
         "refusal": "confirm?action=burn&subject=2",
+        "import": "import",
     }.items():
         if address:
             await page.goto(top + address)
@@ -135,6 +138,36 @@ async def test_a_leaf_is_excluded_and_included_by_keyboard(
     await expect(page.get_by_role("link", name="Exclude")).to_have_count(LEAVES)
     log = (await request(farm.node(1), "GET", "/v1/administration"))["log"]
     assert [each["reason"] for each in log] == ["<i>Exclude</i> by hand", "<i>Include</i> by hand"]
+
+
+async def test_a_page_that_asks_again_shows_what_is_new(farm: LocalFarm, chromium: Browser) -> None:
+    console = Console([Farm(partial(request, farm.node(server)), f"by server {server}", None) for server in (1, 2)])
+    async with console.serving() as link:
+        page = await chromium.new_page()
+        await page.clock.install()
+        await page.goto(link)
+        await expect(page.get_by_role("cell", name="healthy")).to_have_count(2, timeout=SECONDS * 1000)
+        assert await grave(page) == []
+        top = page.url
+        farm.kill(3)
+        await asks_again(page, page.get_by_text("Server 3 is not reached").first, 5)
+
+        await page.goto(f"{top}1/server?id=2")
+        await expect(page.get_by_role("cell", name="80", exact=True)).to_be_visible()
+        await post_records(farm, tunnels=70)
+        await asks_again(page, page.get_by_role("cell", name="140", exact=True), 60)
+    await page.clock.fast_forward(61_000)
+    await expect(page.get_by_role("status")).to_contain_text("is the command still running?")
+
+
+async def asks_again(page: Page, awaited: Locator, every: int) -> None:
+    """Let the page's clock run until the page shows something new. `every`: seconds between two questions."""
+
+    async def is_there() -> bool:
+        await page.clock.fast_forward(1000 * every + 1000)
+        return await awaited.is_visible()
+
+    await until("the page shows what is new", SECONDS, is_there, poll=0.5)
 
 
 async def test_a_file_goes_out_and_comes_back_changed(

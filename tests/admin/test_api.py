@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import io
+import socket
 import stat
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -88,7 +89,7 @@ async def test_the_health_check_of_a_container_says_whether_the_farm_takes_posts
     check = Path(__file__).parents[2] / "docker" / "ready"
 
     async def checked() -> tuple[int | None, str]:
-        process = await asyncio.create_subprocess_exec(check, str(tmp_path / "s"), stdout=asyncio.subprocess.PIPE)
+        process = await asyncio.create_subprocess_exec(check, str(tmp_path / "s"), "1", stdout=asyncio.subprocess.PIPE)
         output, _ = await process.communicate()
         return process.returncode, output.decode()
 
@@ -97,6 +98,11 @@ async def test_the_health_check_of_a_container_says_whether_the_farm_takes_posts
         return found == code and all(word in output for word in words)
 
     assert await says(1, "The node does not run"), "nothing listens yet"
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "s"))
+        silent.listen()
+        assert await says(1, "has not answered within 1 s"), "the node hangs"
+    (tmp_path / "s").unlink()
     async with NodeFarm(tmp_path, servers=2) as farm:
         node = await farm.leader()
         local = LocalInterface(tmp_path / "s", Api(node.driver, partial(status, node, 0.0), partial(of_running, node)))

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.administration.admin_arguments import Action, add
-from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, in_touch, membership_lines, sensed_lines
+from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, NOT_KNOWN, in_touch, membership_lines, sensed_lines
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.command import Answer, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.local_client import Ask, ask
+from gf_i2p.cli.shared.local_client import APPLY_SECONDS, Ask, ask
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.terminal import printable, say_if_slow
 from gf_i2p.farm.admin_entries import AdminEntry
@@ -32,8 +32,6 @@ from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
 POST_SECONDS: Final = 30.0
 _I2P_SECONDS: Final = 120.0
-APPLY_SECONDS: Final = 15.0
-"""Most seconds to wait until the directory's node has applied the committed entry: two heartbeats are enough."""
 _ASK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
 _SET_POLL_SECONDS: Final = 0.5
@@ -42,7 +40,6 @@ _SET_SECONDS: Final = 60.0
 """Most seconds to wait for the set that an administrator has ordered: 25 s for the router, and time for the log."""
 _ENTRY_ACTIONS: Final = {"publish-now": "publishNow"}
 """Names of actions in the log, where they differ from the command's."""
-NOT_KNOWN: Final = "This server does not know yet which entries are committed, so the farm's state is not known."
 
 
 def make_command(action: Action, text: str) -> Subcommand:

@@ -9,16 +9,14 @@ from typing import Any, Final
 
 from gf_i2p.cli.administration import config_make
 from gf_i2p.cli.administration.administer import (
-    NOT_KNOWN,
     POST_SECONDS,
     administrators_file,
     wait_until_applied,
 )
-from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.farm_import import done_text, lines_of, requests_for
+from gf_i2p.cli.shared.farm_import import described, done_text, far_text, lines_of, requests_for
 from gf_i2p.cli.shared.local_client import ask
 from gf_i2p.cli.shared.terminal import is_agreed
 from gf_i2p.farm.admin_entries import MAX_REASON, AdminEntry
@@ -111,12 +109,7 @@ def _import(options: argparse.Namespace) -> Answer:
 
 def _farm(place: Path) -> tuple[FarmFile, int]:
     """Return the farm as a node describes it, and that node's id. Raises `CommandError`."""
-    answer = ask(place, "GET", "/v1/administration")
-    if answer["membership"] == "removed":
-        raise CommandError(MEMBERSHIP_TEXTS["removed"], code=Exit.DEGRADED)
-    if not answer["servers"]:
-        raise CommandError(NOT_KNOWN, code=Exit.DEGRADED)
-    return FarmFile.of_answers(answer, ask(place, "GET", "/v1/status")), answer["id"]
+    return described(ask(place, "GET", "/v1/administration"), ask(place, "GET", "/v1/status"))
 
 
 def _compare(place: Path, path: Path, reason: str | None) -> list[Difference]:
@@ -150,8 +143,7 @@ def _post(place: Path, entries: Sequence[AdminEntry]) -> int | None:
         except CommandError as error:
             if not done:
                 raise
-            far = f"the first {done} of {len(entries)} changes are in the log"
-            raise CommandError(f"{far}; then: {error}", code=error.code, outcome=error.outcome) from error
+            raise CommandError(far_text(done, len(entries), error), code=error.code, outcome=error.outcome) from error
         done += len(piece)
     return index
 

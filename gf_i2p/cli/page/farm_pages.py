@@ -17,20 +17,22 @@ from gf_i2p.cli.page.overview import Answers, Overview, overview
 from gf_i2p.cli.page.rendering import Pages, comparable
 from gf_i2p.cli.shared.answer_text import record_rows
 from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.cli.shared.farm_import import described
 from gf_i2p.cli.shared.fitting import with_short_addresses
+from gf_i2p.cli.shared.local_client import APPLY_SECONDS
 from gf_i2p.farm.admin_entries import MAX_REASON
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.farm_file import FarmFile
 from gf_i2p.wire.limits import MAX_ID
 
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Ask = Callable[..., Awaitable[Any]]
 """Asks the node: method and path, with `body` and `seconds` by name. Raises `CommandError`."""
 
 LOOK_SECONDS: Final = 1.0
 """Seconds between two looks at the farm while a browser shows the page."""
 _CHANGE_SECONDS: Final = 40.0
-_APPLY_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
 
 
@@ -64,13 +66,24 @@ class FarmPages:
             web.get(f"{prefix}/", self._get_farm),
             web.get(f"{prefix}/live", self._get_live),
             web.get(f"{prefix}/server", self._get_server),
-            web.get(f"{prefix}/confirm", self._get_confirm),
-            web.post(f"{prefix}/change", self._post_change),
+            web.get(f"{prefix}/confirm", self._for_administrators(self._get_confirm)),
+            web.post(f"{prefix}/change", self._for_administrators(self._post_change)),
             web.get(f"{prefix}/farm.toml", self._get_file),
-            web.get(f"{prefix}/import", self._get_import),
-            web.post(f"{prefix}/import", self._post_import),
+            web.get(f"{prefix}/import", self._for_administrators(self._get_import)),
+            web.post(f"{prefix}/import", self._for_administrators(self._post_import)),
             web.get(f"{prefix}/static/{{name}}", self._pages.get_static),
         ]
+
+    def _for_administrators(self, handler: _Handler) -> _Handler:
+        """Return a handler that asks no viewer for a change. The farm's servers refuse a viewer's change anyway."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if self._may_change:
+                return await handler(request)
+            text = "A viewer changes nothing. Open the console with an administrator's file."
+            return self._pages.message("Not for viewers", text, back="Back", status=403)
+
+        return handle
 
     def stop(self) -> None:
         """End the looks at the farm."""
@@ -154,7 +167,7 @@ class FarmPages:
     async def _describe(self) -> tuple[FarmFile, int]:
         """Return the farm as the node describes it, and the node's id. Raises `CommandError`."""
         administration, status = [await self._ask("GET", path) for path in ("/v1/administration", "/v1/status")]
-        return FarmFile.of_answers(administration, status), administration["id"]
+        return described(administration, status)
 
     async def look(self) -> Overview:
         """Ask the node, and make the page's content. Raises `CommandError`."""
@@ -224,49 +237,46 @@ class FarmPages:
         The change is committed already: no failure here means that the change was not made.
         """
         with contextlib.suppress(TimeoutError, CommandError):
-            async with asyncio.timeout(_APPLY_SECONDS):
+            async with asyncio.timeout(APPLY_SECONDS):
                 while (await self._ask("GET", "/v1/administration"))["applied"] < index:  # noqa: ASYNC110 -- a program apart
                     await asyncio.sleep(_POLL_SECONDS)
 
     # The import of a file ---------------------------------------------------------------------------------------------
 
     async def _get_import(self, _: web.Request) -> web.Response:
-        return self._import_html(ImportPage("Import a configuration", "", (), False, "", ""), chooses=True)
+        return self._import_html(ImportPage("Import a configuration", "", (), chooses=True))
 
     async def _post_import(self, request: web.Request) -> web.Response:
-        form = await request.post()
+        too_large = f"The file has more than {MAX_FILE_BYTES >> 10} KiB."
+        try:
+            form = await request.post()
+        except web.HTTPRequestEntityTooLarge:
+            return self._pages.message("Not imported", too_large, back="Back", status=413)
         if (refusal := self._refusal(form)) is not None:
             return refusal
         file = form.get("file")
         if isinstance(file, web.FileField):
             data = file.file.read(MAX_FILE_BYTES + 1)
         else:
-            data = comparable(str(form.get("text", "")))
+            data = comparable(str(form.get("text", ""))).replace(b"\r\n", b"\n")  # a browser changes the ends of lines
+        if len(data) > MAX_FILE_BYTES:
+            return self._pages.message("Not imported", too_large, back="Back", status=413)
         try:
-            if len(data) > MAX_FILE_BYTES:
-                raise CommandError(f"the file has more than {MAX_FILE_BYTES >> 10} KiB")  # noqa: TRY301
-            text = data.decode("utf-8")
-            _, server = await self._describe()
             page = await import_page(
-                text,
-                by=self._user or f"server-{server}",
+                data.decode("utf-8"),
+                user=self._user,
                 reason=str(form.get("reason", ""))[:MAX_REASON],
                 date_ms=now_ms(),
                 agreed=str(form.get("shown", "")),
-                farm=self._describe_farm,
+                describe=self._describe,
                 post=self._post,
             )
         except UnicodeDecodeError:
             return self._pages.message("Not imported", "The file is no text in UTF-8.", back="Back", status=400)
         except CommandError as error:
             title = "The outcome is unknown" if error.outcome == "unknown" else "Not imported"
-            return self._pages.message(title, f"{error}.", back="Back", status=400)
+            return self._pages.message(title, str(error), back="Back", status=400)
         return self._import_html(page)
 
-    async def _describe_farm(self) -> FarmFile:
-        return (await self._describe())[0]
-
-    def _import_html(self, page: ImportPage, *, chooses: bool = False) -> web.Response:
-        return self._pages.html(
-            "import.html", **page._asdict(), chooses=chooses, csrf=self._csrf, max_reason=MAX_REASON
-        )
+    def _import_html(self, page: ImportPage) -> web.Response:
+        return self._pages.html("import.html", **page._asdict(), csrf=self._csrf, max_reason=MAX_REASON)

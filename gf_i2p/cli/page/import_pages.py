@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gf_i2p.cli.shared.errors import CommandError
-from gf_i2p.cli.shared.farm_import import done_text, lines_of, requests_for
+from gf_i2p.cli.shared.farm_import import done_text, far_text, lines_of, requests_for
 from gf_i2p.node.files.checked_read import ConfigError, table_of
 from gf_i2p.node.files.farm_file import Difference, FarmFile, differences
 
 MAX_FILE_BYTES: Final = 1 << 19
 """Most bytes of a file."""
-MAX_FORM_BYTES: Final = 4 * MAX_FILE_BYTES
-"""Most bytes of a form: a byte of the file may take three."""
+MAX_FORM_BYTES: Final = 6 * MAX_FILE_BYTES
+"""Most bytes of a form: the end of a line may take six bytes, and any other byte of the file three."""
+AS_WANTED: Final = "The farm is as the file says"
+BY_HAND: Final = "Some of it is changed by hand only"
 
 
 class ImportPage(NamedTuple):
@@ -26,65 +28,78 @@ class ImportPage(NamedTuple):
     title: str
     note: str
     lines: Sequence[str]
-    asks: bool
+    asks: bool = False
     """Whether the page asks for the change."""
-    text: str
-    shown: str
+    chooses: bool = False
+    """Whether the page asks for a file."""
+    text: str = ""
+    """The file's text, for the form of a page that asks for the change."""
+    shown: str = ""
     """Digest of the lines."""
 
 
 async def import_page(
     text: str,
     *,
-    by: str,
+    user: str | None,
     reason: str,
     date_ms: int,
     agreed: str,
-    farm: Callable[[], Awaitable[FarmFile]],
+    describe: Callable[[], Awaitable[tuple[FarmFile, int]]],
     post: Callable[[list[str]], Awaitable[Any]],
 ) -> ImportPage:
     """Compare a file with the farm; change the farm if the operator has agreed to just these differences.
 
     Args:
         text: the file's text.
-        by: author of the entries.
+        user: author of the entries; None: the operator of the node that answers.
         reason: the operator's reason; empty: none.
         date_ms: date of the entries, in ms since the epoch.
         agreed: `ImportPage.shown` of the page on which the operator has agreed; empty: nobody has agreed.
-        farm: describes the farm as it is now.
-        post: appends entries, and returns when the node has applied them.
+        describe: describes the farm as it is now, with the id of the node that answers.
+        post: appends entries, and waits some seconds until the node has applied them.
 
-    Raises `CommandError`, also for a file with mistakes.
+    Raises `CommandError` while nothing is changed, also for a file with mistakes.
     """
     try:
         wanted = table_of(FarmFile, text, Path("the file"))
     except ConfigError as error:
         raise CommandError(str(error)) from error
-    now = await farm()
+    now, server = await describe()
     if wanted.cluster != now.cluster:
         raise CommandError(f"the file describes the farm {wanted.cluster!r}, and this is {now.cluster!r}")
+    by = user or f"server-{server}"
 
-    def compared(present: FarmFile) -> list[Difference]:
-        return list(differences(present, wanted, date_ms=date_ms, by=by, reason=reason or None))
+    def compared(farm: FarmFile) -> list[Difference]:
+        return list(differences(farm, wanted, date_ms=date_ms, by=by, reason=reason or None))
 
     found = compared(now)
     lines = lines_of(found)
     shown = hashlib.sha256("\n".join(lines).encode()).hexdigest()
     entries = [each.entry for each in found if each.entry is not None]
     if not entries:
-        title = "Still different, and changed by hand only" if found else "The farm is as the file says"
-        return ImportPage(title, "", lines, False, "", "")
+        return ImportPage(BY_HAND if found else AS_WANTED, "", lines)
     if agreed != shown:
         note = "The farm has changed meanwhile: look again." if agreed else ""
-        return ImportPage("Change the farm so?", note, lines, True, text, shown)
+        return ImportPage("Change the farm so?", note, lines, asks=True, text=text, shown=shown)
     done = 0
     for piece in requests_for(entries):
         try:
             await post(piece)
         except CommandError as error:
-            far = f"the first {done} of {len(entries)} changes are in the log; then: {error}"
-            raise CommandError(far, code=error.code, outcome=error.outcome) from error
+            if not done:
+                raise
+            return ImportPage("Partly imported", f"{_sentence(far_text(done, len(entries), error))}", ())
         done += len(piece)
-    left = compared(await farm())
-    title = "Changed, and some of it is left to do by hand" if left else "The farm is as the file says"
-    return ImportPage(title, f"{done_text(done)}.", lines_of(left), False, "", "")
+    note = _sentence(done_text(done))
+    try:
+        left = compared((await describe())[0])
+    except CommandError as error:
+        return ImportPage("Changed", f"{note} The node does not answer now: {_sentence(str(error))}", ())
+    if any(each.entry is not None for each in left):
+        return ImportPage("Changed, and this server does not show all of it yet", note, lines_of(left))
+    return ImportPage(BY_HAND if left else AS_WANTED, note, lines_of(left))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:].rstrip('.')}."

@@ -18,6 +18,7 @@ MEMBERSHIP_TEXTS: Final = {
     "leader's machine); a new directory, or an older copy of this one, needs a new id (`gf-i2p members invite`).",
 }
 """A text for each value of "membership" in a node's status, except "member"."""
+NOT_KNOWN: Final = "This server does not know yet which entries are committed, so the farm's state is not known."
 _MODES: Final = {"dry-run": "in a dry run: nothing is published", "failover": "to run the service's address"}
 _PUBLISHES: Final = {"on": "before others", "auto": "when it is chosen", "off": "never"}
 """Words for each value of `publishConfig`."""

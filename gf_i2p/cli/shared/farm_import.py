@@ -1,17 +1,31 @@
 """The import of a farm's file, as far as the command line and the page share it."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, NOT_KNOWN
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.pieces import requests_of
 from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
-from gf_i2p.node.files.farm_file import Difference
+from gf_i2p.node.files.farm_file import Difference, FarmFile
 
 _PIECE_BYTES: Final = 48 << 10
 """Most bytes of entries in one request: from another machine, a request has 64 KiB."""
+
+
+def described(administration: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[FarmFile, int]:
+    """Return the farm as a node describes it, and that node's id.
+
+    `administration`, `status`: the node's answers to GET /v1/administration and /v1/status. Raises `CommandError` when
+    the node does not know the farm's state.
+    """
+    if administration["membership"] == "removed":
+        raise CommandError(MEMBERSHIP_TEXTS["removed"], code=Exit.DEGRADED)
+    if not administration["servers"]:
+        raise CommandError(NOT_KNOWN, code=Exit.DEGRADED)
+    return FarmFile.of_answers(administration, status), administration["id"]
 
 
 def requests_for(entries: Sequence[AdminEntry]) -> list[list[str]]:
@@ -31,6 +45,11 @@ def requests_for(entries: Sequence[AdminEntry]) -> list[list[str]]:
 def escaped(value: bytes) -> int:
     """Return the most bytes of an entry within a JSON text, where each quote becomes two characters."""
     return 2 * len(value)
+
+
+def far_text(done: int, total: int, error: CommandError) -> str:
+    """Return how far an import has come before a failure."""
+    return f"the first {done} of {total} changes are in the log; then: {error}"
 
 
 def done_text(changes: int) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from gf_i2p.admin.client import RemoteApi
 
 AGAIN_SECONDS: Final = 1.0
+APPLY_SECONDS: Final = 15.0
+"""Most seconds to wait until the asked node has applied a committed entry: two heartbeats are enough."""
 _CODES: Final[dict[int | None, Exit]] = {400: Exit.USAGE, 413: Exit.USAGE, 503: Exit.DEGRADED}
 """Exit codes by the HTTP status of an error."""
 _remotes: Final[dict[Path, "RemoteApi"]] = {}

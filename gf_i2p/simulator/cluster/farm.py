@@ -162,13 +162,13 @@ class SimulatedFarm:
         self.answers_lost = 0.0
 
     def terms_apart(self) -> float:
-        """Return the seconds in which the server of the lowest term may reach the highest term (`raft/allowance.py`).
+        """Return the seconds in which the voter of the lowest term may reach the highest term (`raft/allowance.py`).
 
         After an attack by claims of high terms, and a restart of one server, the terms are up to 2^20 and more apart.
         """
         if not (self.plan.forge and self.plan.far_terms):
             return 0.0
-        terms = [server.term for server in self.checker.facts.servers.values()]
+        terms = [self.checker.facts.servers[voter].term for voter in self.committed_voters]
         return (max(terms) - min(terms)) / (TERMS_A_SECOND * SLOWEST_CLOCK)
 
     def unsettled(self) -> str | None:

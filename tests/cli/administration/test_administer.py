@@ -10,7 +10,7 @@ import pytest
 
 from gf_i2p.cli.administration import administer
 from gf_i2p.cli.main import main as run
-from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, NO_LEADER_KNOWN
+from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, NO_LEADER_KNOWN, NOT_KNOWN
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.pieces import whole
@@ -264,7 +264,7 @@ def test_what_is_not_known_is_not_made_up(node: Node, out: Out) -> None:
     for words in SHOWN:
         code, text = out(*words, "node")
         assert code == 3
-        assert text.splitlines() == [NO_LEADER_KNOWN, administer.NOT_KNOWN]
+        assert text.splitlines() == [NO_LEADER_KNOWN, NOT_KNOWN]
 
 
 @pytest.mark.parametrize("mode", ["dry-run", "off"])

@@ -5,8 +5,12 @@ from pathlib import Path
 from typing import Final
 
 import aiohttp
+import pytest
 
-from gf_i2p.cli.page.import_pages import MAX_FILE_BYTES
+from gf_i2p.cli.page.import_pages import MAX_FILE_BYTES, ImportPage, import_page
+from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.netdb.encoding import to_b32_address
+from gf_i2p.node.files.farm_file import FarmFile
 from tests.cli.page.test_console import Browser, console, running
 from tests.cli.program import gf_json
 
@@ -45,7 +49,7 @@ async def test_a_file_is_imported_after_its_differences_are_shown(tmp_path: Path
         _, log = await gf_json("farm", "log", farm.node(1))
         assert [(each["by"], each["reason"]) for each in log["log"]] == [("server-1", "<b>less flapping</b>")]
         _, again = await sent(browser, {"csrf": csrf}, file.encode())
-        assert "by hand only" in again
+        assert "Some of it is changed by hand only" in again
         assert "Yes, change the farm" not in again
 
 
@@ -58,7 +62,7 @@ async def test_a_file_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
             ({"csrf": csrf}, b"\xff", 400, "no text in UTF-8"),
             ({"csrf": csrf}, b"format = 2", 400, "format"),
             ({"csrf": csrf}, b'format = 1\ncluster = "<i>other</i>"', 400, "&lt;i&gt;other"),
-            ({"csrf": csrf}, b"#" * (MAX_FILE_BYTES + 1), 400, f"more than {MAX_FILE_BYTES >> 10} KiB"),
+            ({"csrf": csrf}, b"#" * (MAX_FILE_BYTES + 1), 413, f"more than {MAX_FILE_BYTES >> 10} KiB"),
         ):
             found, text = await sent(browser, fields, file)
             assert (found, words in text, "<i>other" in text) == (code, True, False), text
@@ -69,3 +73,54 @@ async def test_a_viewer_is_offered_no_import(tmp_path: Path) -> None:
     async with running(tmp_path, 1) as farm, console(farm.node(1), "viewer-wall") as browser:
         await browser.open()
         assert 'href="import"' not in (await browser.get("/"))[1]
+        for path in ("/import", "/confirm?action=drain&subject=1"):
+            assert (await browser.get(path))[0] == 403
+        code, text = await sent(browser, {"csrf": "any"}, b"")
+        assert (code, "A viewer changes nothing" in text) == (403, True)
+
+
+class _Farm:
+    """A farm made by hand, which takes `posts` requests, and can be asked `looks` times."""
+
+    def __init__(self, *, posts: int, looks: int) -> None:
+        self.posts, self.looks = posts, looks
+        self.posted = 0
+
+    async def describe(self) -> tuple[FarmFile, int]:
+        self.looks -= 1
+        if self.looks < 0:
+            raise CommandError("no node answers.")
+        return FarmFile(format=1, cluster="farm"), 1
+
+    async def post(self, values: list[str]) -> None:
+        self.posts -= 1
+        if self.posts < 0:
+            raise CommandError("no leader")
+        self.posted += len(values)
+
+
+async def imported(farm: _Farm) -> ImportPage:
+    addresses = [to_b32_address(number.to_bytes(32, "big")) for number in range(200)]
+    rest = f'excluded = true\nreason = "{"x" * 190}"\n'
+    leaves = "".join(f'[[leaves]]\naddress = "{address}"\n{rest}' for address in addresses)
+    text = f'format = 1\ncluster = "farm"\n{leaves}'
+    agreed = ""
+    for _ in range(2):
+        page = await import_page(
+            text, user=None, reason="", date_ms=1, agreed=agreed, describe=farm.describe, post=farm.post
+        )
+        agreed = page.shown
+    return page
+
+
+async def test_an_import_says_how_far_it_has_come() -> None:
+    page = await imported(farm := _Farm(posts=1, looks=9))
+    assert (page.title, 0 < farm.posted < 200) == ("Partly imported", True)
+    assert page.note == f"The first {farm.posted} of 200 changes are in the log; then: no leader."
+    page = await imported(_Farm(posts=9, looks=2))
+    assert page.title == "Changed"
+    assert page.note == "200 changes are in the farm's log. The node does not answer now: No node answers."
+    page = await imported(_Farm(posts=9, looks=9))
+    assert (page.title, len(page.lines)) == ("Changed, and this server does not show all of it yet", 200)
+    with pytest.raises(CommandError, match="no leader"):
+        await imported(_Farm(posts=0, looks=9))

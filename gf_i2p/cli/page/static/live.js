@@ -6,7 +6,13 @@ const content = document.getElementById("content");
 const link = document.getElementById("link");
 const place = link.textContent;
 
+let shown = "";
+
 function show(html) {
+  link.textContent = place;
+  link.className = "";
+  if (html === shown) { return; }
+  shown = html;
   const open = [...content.querySelectorAll("details")].map((each) => each.open);
   const focused = document.activeElement && document.activeElement.getAttribute("href");
   content.innerHTML = html;
@@ -15,8 +21,6 @@ function show(html) {
     const again = [...content.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused);
     if (again) { again.focus(); }
   }
-  link.textContent = place;
-  link.className = "";
 }
 
 function complain(text) {
@@ -24,19 +28,26 @@ function complain(text) {
   link.className = "lost";
 }
 
-async function fetchAgain() {
+const gone = "The console does not answer: is the command still running?";
+
+async function fetchAgain(every) {
+  let answer, text;
   try {
-    const answer = await fetch(location.href);
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (answer.ok) { show(page.getElementById("content").innerHTML); } else { complain(page.title); }
+    answer = await fetch(location.href);
+    text = await answer.text();
   } catch {
     complain(gone);
   }
+  if (answer && text !== undefined) {
+    const found = new DOMParser().parseFromString(text, "text/html").getElementById("content");
+    if (answer.ok) { show(found.innerHTML); } else { complain(found.innerText.trim()); }
+  }
+  setTimeout(fetchAgain, every, every);
 }
 
-const gone = "The console does not answer: is the command still running?";
 if (content.dataset.every) {
-  setInterval(fetchAgain, 1000 * Number(content.dataset.every));
+  const every = 1000 * Number(content.dataset.every);
+  setTimeout(fetchAgain, every, every);
 } else {
   const source = new EventSource("live");
   source.onmessage = (event) => show(JSON.parse(event.data));

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.log import Log
+from gf_i2p.raft.log import Log, size_of
 from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.canary import core_canary as core
 
@@ -17,6 +17,14 @@ _drop = Log.drop
 
 def _keeps_all(_: Log) -> None:
     return
+
+
+def _keeps_nothing(log: Log) -> None:
+    count = log.stored - log._cache_first + 1
+    if count > 0:
+        log._cache_size -= sum(map(size_of, log._cache[:count]))
+        del log._cache[:count]
+        log._cache_first += count
 
 
 def _forgets_the_rest(log: Log, index: int) -> None:
@@ -48,6 +56,7 @@ def memory_canaries() -> Iterator[Canary]:
         (Core, "contacts_mark", property(_marks_the_log_only)),
     )
     yield core("hoards", "keeps all entries in memory", (Log, "_evict", _keeps_all))
+    yield core("empties", "takes all durable entries out of memory at the limit", (Log, "_evict", _keeps_nothing))
     yield core("forgets-durable", "forgets what is durable as entries drop", (Log, "drop", _forgets_the_rest))
     yield core("never-forgets", "keeps dropped Configurations", (Configurations, "drop", _keeps_all_members))
     yield core("hears-itself", "counts itself among the voters heard", (Core, "heard", property(_counts_itself)))

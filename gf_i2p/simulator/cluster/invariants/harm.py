@@ -399,8 +399,8 @@ class ForgeriesRefused(Invariant):
 class TermsBounded(Invariant):
     """Other servers raise a server's term at a bounded rate, whatever they claim (`gf_i2p/raft/allowance.py`).
 
-    A message whose term the server does not reach is named as a fault, and gets no answer. A newcomer, which has
-    promised nothing, is free.
+    A message whose term the server does not reach is named as a fault, and gets no answer. A server that hears its
+    leader refuses a vote request instead. A newcomer, which has promised nothing, is free.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -431,8 +431,9 @@ class TermsBounded(Invariant):
         is_vote = isinstance(event, Incoming) and event.request.type is MessageType.REQUEST_VOTE_REQUEST
         if effects.violation is None and not is_vote:
             raise self.violated(f"server {server.id} does not say that term {claimed} is too far from {server.term}")
-        if any(reply.response.accepted for reply in (*effects.replies, *effects.gated_replies)):
-            raise self.violated(f"server {server.id} accepts a request of term {claimed} in term {server.term}")
+        replies = (*effects.replies, *effects.gated_replies)
+        if any(reply.response.accepted or not is_vote for reply in replies):
+            raise self.violated(f"server {server.id} answers a request of term {claimed} in term {server.term}")
 
 
 class LiveLeaderStays(Invariant):

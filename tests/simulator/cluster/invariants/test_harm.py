@@ -352,14 +352,18 @@ def test_others_raise_a_term_at_a_bounded_rate() -> None:
     checked(1 + TERMS_AT_ONCE + TERMS_A_SECOND, claim(1 + TERMS_AT_ONCE + TERMS_A_SECOND), Effects(), 1.0)
     own = Effects(write=Write(HardState(3 + TERMS_AT_ONCE, 1), 0, (), number=1))
     checked(3 + TERMS_AT_ONCE, claim(1), own, 0.0)
-    checked(1, claim(2**60, MessageType.REQUEST_VOTE_REQUEST), Effects(), 0.0)  # a live leader's follower is silent
+    checked(1, claim(2**60, MessageType.REQUEST_VOTE_REQUEST), Effects(), 0.0)  # refused, as the leader is live
     checked(1, claim(2**60, MessageType.CLIENT_REQUEST), Effects(), 0.0)  # its term means nothing
     check = TermsBounded(found)
     raised = partial(checked, 3 + TERMS_AT_ONCE, claim(3 + TERMS_AT_ONCE), Effects(), 0.0)
     fires(check, raised, f"raised the term of server 1 by {TERMS_AT_ONCE + 2}")
     fires(check, partial(checked, 2, claim(2**60), Effects(), 0.0), "server 1 does not say that term")
     accepted = Effects(violation="it is far away", gated_replies=[vote(2, 2)])
-    fires(check, partial(checked, 2, claim(2**60), accepted, 0.0), "server 1 accepts a request of term")
+    fires(check, partial(checked, 2, claim(2**60), accepted, 0.0), "server 1 answers a request of term")
+    refused = Effects(violation="it is far away", replies=[acknowledgement(2, 1)])
+    fires(check, partial(checked, 2, claim(2**60), refused, 0.0), "server 1 answers a request of term")
+    votes = partial(checked, 2, claim(2**60, MessageType.REQUEST_VOTE_REQUEST), accepted, 0.0)
+    fires(check, votes, "server 1 answers a request of term")
 
 
 def test_a_live_leader_stays() -> None:
