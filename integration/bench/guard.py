@@ -58,7 +58,7 @@ def record_cost() -> float:
     state.configure(tuple(range(1, NODES + 1)))
     beat, turns = Beat(), []
     for start in range(0, len(values), _TURN):
-        time.sleep(GAP)
+        time.sleep(GAP)  # the caches get cold, as between two records of a farm
         unit = beat()
         began = time.thread_time()
         for index, value in enumerate(values[start : start + _TURN], start + 1):

@@ -119,7 +119,9 @@ def unit(beats: Sequence[tuple[float, float]], begin: float, end: float) -> floa
     pieces = [[seconds for at, seconds in beats if first <= at < last] for first, last in pairwise(edges)]
     found = [statistics.median(piece) for piece in pieces if piece]
     if len(found) < max(1, len(pieces) // 2):
-        raise BenchError("The metronome was held up for more than half of the load. Is the machine overloaded?")
+        raise BenchError(
+            "The metronome was held up for more than half of the load. Stop other programs, and start the guard again."
+        )
     return statistics.mean(found)
 
 

@@ -16,7 +16,7 @@ from gf_i2p.cli.administration.administer import (
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.farm_import import described, done_text, far_text, lines_of, requests_for
+from gf_i2p.cli.shared.farm_import import check_same_farm, described, done_text, far_text, lines_of, requests_for
 from gf_i2p.cli.shared.local_client import ask
 from gf_i2p.cli.shared.terminal import is_agreed
 from gf_i2p.farm.admin_entries import MAX_REASON, AdminEntry
@@ -116,10 +116,7 @@ def _compare(place: Path, path: Path, reason: str | None) -> list[Difference]:
     """Return the differences between a farm and a file. Raises `CommandError` and `ConfigError`."""
     wanted = FarmFile.load(path)
     farm, server = _farm(place)
-    if wanted.cluster != farm.cluster:
-        raise CommandError(
-            f"{path} describes the farm {wanted.cluster!r}, and this is {farm.cluster!r}", code=Exit.USAGE
-        )
+    check_same_farm(wanted, farm, str(path))
     by = load_client_file(place).user if place.is_file() else f"server-{server}"
     return list(differences(farm, wanted, date_ms=now_ms(), by=by, reason=reason))
 

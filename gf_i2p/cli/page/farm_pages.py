@@ -247,7 +247,7 @@ class FarmPages:
         return self._import_html(ImportPage("Import a configuration", "", (), chooses=True))
 
     async def _post_import(self, request: web.Request) -> web.Response:
-        too_large = f"The file has more than {MAX_FILE_BYTES >> 10} KiB."
+        too_large = f"The file has more than {MAX_FILE_BYTES >> 10} KiB. Choose a file that the page has given."
         try:
             form = await request.post()
         except web.HTTPRequestEntityTooLarge:
@@ -272,7 +272,12 @@ class FarmPages:
                 post=self._post,
             )
         except UnicodeDecodeError:
-            return self._pages.message("Not imported", "The file is no text in UTF-8.", back="Back", status=400)
+            return self._pages.message(
+                "Not imported",
+                "The file is no text in UTF-8. Choose a file that the page has given.",
+                back="Back",
+                status=400,
+            )
         except CommandError as error:
             title = "The outcome is unknown" if error.outcome == "unknown" else "Not imported"
             return self._pages.message(title, str(error), back="Back", status=400)

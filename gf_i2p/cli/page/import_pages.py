@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gf_i2p.cli.shared.errors import CommandError
-from gf_i2p.cli.shared.farm_import import done_text, far_text, lines_of, requests_for
+from gf_i2p.cli.shared.farm_import import check_same_farm, done_text, far_text, lines_of, requests_for
 from gf_i2p.node.files.checked_read import ConfigError, table_of
 from gf_i2p.node.files.farm_file import Difference, FarmFile, differences
 
@@ -66,8 +66,7 @@ async def import_page(
     except ConfigError as error:
         raise CommandError(str(error)) from error
     now, server = await describe()
-    if wanted.cluster != now.cluster:
-        raise CommandError(f"the file describes the farm {wanted.cluster!r}, and this is {now.cluster!r}")
+    check_same_farm(wanted, now, "the file")
     by = user or f"server-{server}"
 
     def compared(farm: FarmFile) -> list[Difference]:
@@ -89,7 +88,7 @@ async def import_page(
         except CommandError as error:
             if not done:
                 raise
-            return ImportPage("Partly imported", f"{_sentence(far_text(done, len(entries), error))}", ())
+            return ImportPage("Partly imported", _sentence(far_text(done, len(entries), error)), ())
         done += len(piece)
     note = _sentence(done_text(done))
     try:

@@ -28,6 +28,16 @@ def described(administration: Mapping[str, Any], status: Mapping[str, Any]) -> t
     return FarmFile.of_answers(administration, status), administration["id"]
 
 
+def check_same_farm(wanted: FarmFile, farm: FarmFile, file: str) -> None:
+    """Raise `CommandError` when a file describes another farm. `file`: the file's name, for the error."""
+    if wanted.cluster != farm.cluster:
+        raise CommandError(
+            f"{file} describes the farm {wanted.cluster!r}, and this is {farm.cluster!r}: take this farm's file, or "
+            "change `cluster` in the file",
+            code=Exit.USAGE,
+        )
+
+
 def requests_for(entries: Sequence[AdminEntry]) -> list[list[str]]:
     """Return the entries' texts in their order, in requests of a legal size. Raises `CommandError`: nothing is changed.
 

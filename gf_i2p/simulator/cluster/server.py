@@ -254,14 +254,13 @@ class SimulatedServer:
                 self._farm.checker.sent(self.id, item)
                 link.send(self._with_whole_commit(item) if self._farm.plan.whole_commit else item)
             return
-        requester = cast("Requester", item.token)
-        if isinstance(item.token, Post | Order):
-            requester.answer(item.response)
-        elif requester.asks:
-            requester.answer(self._farm.foreign.said(self.id, self.core.leader, item.response))
-        else:
-            self._farm.checker.sent(self.id, item)
-            requester.answer(item.response)
+        requester, response = cast("Requester", item.token), item.response
+        if not isinstance(item.token, Post | Order):
+            if requester.asks:
+                response = self._farm.foreign.said(self.id, self.core.leader, response)
+            else:
+                self._farm.checker.sent(self.id, item)
+        requester.answer(response)
 
     def _with_whole_commit(self, item: Send) -> Send:
         if item.request.type is not MessageType.APPEND_ENTRIES_REQUEST:
