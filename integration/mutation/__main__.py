@@ -54,8 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         trials.append(trial)
         if trial.noticed is None:
             print(f"SURVIVED {trial.mutant}", flush=True)
-        if len(trials) % 50 == 0:
-            print(f"{len(trials)} of {len(tried)} tried in {time.monotonic() - began:.0f} s", flush=True)
+        if len(trials) % 10 == 0:
+            survived = sum(trial.noticed is None for trial in trials)
+            passed = time.monotonic() - began
+            print(f"{len(trials)} of {len(tried)} tried in {passed:.0f} s, {survived} survived", flush=True)
     noticed = sum(trial.noticed is not None for trial in trials)
     share = 100 * noticed / max(len(trials), 1)
     print(f"noticed {noticed} of {len(trials)}: {share:.1f} %")

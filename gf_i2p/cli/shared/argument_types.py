@@ -7,15 +7,16 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gf_i2p.admin.local_socket import MAX_TIMEOUT
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import EndpointError
 from gf_i2p.wire.limits import MAX_ID
+
+if TYPE_CHECKING:
+    from gf_i2p.node.files.client_file import ClientFile
 
 
 def server(text: str) -> tuple[int, Endpoint | None]:
@@ -70,14 +71,18 @@ def as_command_error(path: Path) -> Iterator[None]:
 
     The exit code is `Exit.FAILED` for a missing file, and `Exit.USAGE` for a file with a fault.
     """
+    from gf_i2p.node.files.checked_read import ConfigError  # noqa: PLC0415 -- slow, and only for a file
+
     try:
         yield
     except ConfigError as error:
         raise CommandError(str(error), code=Exit.USAGE if path.exists() else Exit.FAILED) from error
 
 
-def load_client_file(path: Path) -> ClientFile:
+def load_client_file(path: Path) -> "ClientFile":
     """Read the file of a client or an administrator. Raises `CommandError`."""
+    from gf_i2p.node.files.client_file import ClientFile  # noqa: PLC0415 -- slow, and only for a file
+
     if not path.exists():
         raise CommandError(
             f"There is no file {path}: gf-i2p init makes such a file, with --client NAME or --admin NAME."

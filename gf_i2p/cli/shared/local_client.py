@@ -12,9 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import aiohttp
-
 from gf_i2p.admin.local_socket import socket_address
+from gf_i2p.admin.socket_client import NotListeningError, SocketClosedError, SocketResponse, open_response
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.meant import no_node_directory
@@ -95,7 +94,7 @@ async def download(
     """
     data = bytearray()
     async with _open_response(directory, "GET", path, seconds, None) as response:
-        async for piece in response.content.iter_chunked(1 << 18):
+        async for piece in response.pieces():
             data += piece
             if len(data) > max_bytes:
                 raise CommandError(
@@ -109,31 +108,24 @@ async def download(
 @asynccontextmanager
 async def _open_response(
     directory: Path, method: str, path: str, seconds: float, body: object
-) -> AsyncIterator[aiohttp.ClientResponse]:
+) -> AsyncIterator[SocketResponse]:
     """Send a request; yield the answer, to be read at once. Raises `CommandError`, also for an answer with an error."""
     if not (directory / CONFIG_FILE).exists():
         raise CommandError(no_node_directory(directory))
-    limit = aiohttp.ClientTimeout(total=seconds)
     try:
         with socket_address(directory / SOCKET_FILE) as name:
-            connector = aiohttp.UnixConnector(name)
-            async with (
-                aiohttp.ClientSession(connector=connector, timeout=limit) as session,
-                session.request(method, f"http://node{path}", json=body) as response,
-            ):
+            async with asyncio.timeout(seconds), open_response(name, method, path, body) as response:
                 if response.status == 200:
                     yield response
                     return
                 answer = await response.json()
-    except aiohttp.ClientConnectorError as error:
-        raise NoAnswerError(
-            f"no node answers in {directory} ({error.strerror or error}). Start it: gf-i2p run {directory}"
-        ) from error
+    except NotListeningError as error:
+        raise NoAnswerError(f"no node answers in {directory} ({error}). Start it: gf-i2p run {directory}") from error
     except TimeoutError as error:
         raise NoAnswerError(
             f"the node in {directory} did not answer within {seconds:g} s: see the node's output", outcome="unknown"
         ) from error
-    except aiohttp.ClientError as error:
+    except SocketClosedError as error:
         raise NoAnswerError(
             f"the node in {directory} closed the connection early ({error}): see the node's output", outcome="unknown"
         ) from error
