@@ -340,7 +340,7 @@ class MembershipChange:
         """
         joining = self._joining
         missing = self._state.commit + 1 - joining.next
-        near = missing < _ALMOST or (fast and joining.next > joining.target > 0)
+        near = missing < _ALMOST or (fast and joining.next > joining.target)
         if joining.next > max(self._state.log.base, 1) and near:
             self._append_configuration(joining, now)
         else:

@@ -70,9 +70,9 @@ async def test_the_answer_to_a_body_that_is_too_long_arrives(tmp_path: Path) -> 
         await request.read()  # raises HTTPRequestEntityTooLarge
         return web.Response()
 
-    async with serving(tmp_path / "socket", handler) as address:
-        async with open_response(address, "POST", "/x", ["x" * 5_000_000]) as response:
-            assert response.status == 413
+    body = ["x" * 5_000_000]
+    async with serving(tmp_path / "socket", handler) as address, open_response(address, "POST", "/x", body) as response:
+        assert response.status == 413
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,11 @@ class SimulatedFarm:
         if self._watcher is not None:
             self._watcher.elected(server)
 
+    def inviting(self, leader: SimulatedServer, newcomer_id: int) -> None:
+        """Tell the faults that a leader has sent a request of a join to a newcomer."""
+        if self._faults is not None:
+            self._faults.inviting(leader, self.servers[newcomer_id])
+
     def reading(self, server: SimulatedServer) -> None:
         """Tell the faults that a client reads from an old leader, which may not know of its successor."""
         if self._faults is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from gf_i2p.raft import inputs
 from gf_i2p.simulator.cluster.disk import Loss
 from gf_i2p.simulator.cluster.operator import ORDERS
+from gf_i2p.simulator.cluster.plan import TROUBLE
 
 if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.farm import SimulatedFarm
@@ -36,6 +37,10 @@ OTHER_COUNTS: Final = (
     "foreign answers",
 )
 
+_TROUBLES: Final = 3
+"""Number of troubles that one fault plans: joins are few."""
+_TROUBLE_SHARE: Final = 0.5
+"""Share of the requests to newcomers that meet trouble, while trouble is planned."""
 _MOMENT: Final = 1e-5
 """A moment, in seconds: shorter than any duration in a run."""
 
@@ -67,10 +72,12 @@ class Faults:
             "snapshots damaged": self._damage_snapshot,
             "returns": self._return,
             "routers restart": self._restart_router,
+            TROUBLE: self._plan_trouble,
         }
         self._trapped: dict[int, None] = {}
         self._held_answers: dict[int, int] = {}  # leader: number of the fault that holds up answers to the leader
         self._strikes_at_next_leader = 0
+        self._troubles = 0
         self._plan_next()
 
     # Times ---------------------------------------------------------------------------------------------------------
@@ -122,7 +129,7 @@ class Faults:
         """Undo all faults, and make no more faults."""
         self._stopped = True
         self._trapped.clear()
-        self._strikes_at_next_leader = 0
+        self._strikes_at_next_leader = self._troubles = 0
         while self._undo:
             self._end(next(iter(self._undo)))
 
@@ -328,6 +335,34 @@ class Faults:
             self._apply_fault(
                 self._farm.rng.choice(("partitions", "one-way cuts", "crashes", "power cuts", "pauses")), server
             )
+
+    def _plan_trouble(self, _: "SimulatedServer") -> None:
+        self._troubles += _TROUBLES
+        self._plan_end()
+
+    def inviting(self, leader: "SimulatedServer", newcomer: "SimulatedServer") -> None:
+        """Make trouble, if that was planned, while a leader's request to a newcomer is on the way."""
+        if self._troubles and self._farm.rng.random() < _TROUBLE_SHARE and newcomer.id in leader.links:
+            self._troubles -= 1
+            trip = self._farm.net.seconds(leader.id, newcomer.id)
+            seconds = 2 * trip * self._farm.rng.random()
+            self._farm.events.after(seconds, leader.enter, leader.life, self._trouble, leader, newcomer)
+
+    def _trouble(self, leader: "SimulatedServer", newcomer: "SimulatedServer") -> None:
+        link, rng = leader.links.get(newcomer.id), self._farm.rng
+        if self._stopped or link is None:
+            return
+        match rng.choice(("reset", "reset", "stall", "newcomer", "newcomer", "leader", "pause")):
+            case "reset":
+                link.reset(lose=rng.random() < 0.5)
+            case "stall":
+                link.stall(rng.expovariate(1 / self._farm.plan.timing.election_max))
+            case "newcomer":
+                self._crash(newcomer, silently=rng.random() < 0.5, units=0.3)
+            case "leader":
+                self._crash(leader, silently=rng.random() < 0.5, units=0.5)
+            case _:
+                self._pause(newcomer)
 
     # Disks, clocks, routers ----------------------------------------------------------------------------------------
 

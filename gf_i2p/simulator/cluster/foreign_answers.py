@@ -4,18 +4,28 @@ None of the answers claims more than is true, so nothing may be lost. `docs/desi
 
 - A newcomer refuses an invitation, or the leader's snapshot. It takes only a part of a pack, or asks for the whole log
   again, as JRaft does when a restart has made it forget the invitation; or it asks for an entry that was never offered.
-- A follower refuses a snapshot, or asks for its beginning.
+  Some newcomers never take anything of a pack, for example because the disk is full.
+- A follower refuses a snapshot, or asks for its beginning. A follower denies entries that it has acknowledged: JRaft
+  acknowledges entries that a crash may lose.
 - A follower that is asked for the leader tells a next index of 0, and names a leader of long ago.
 """
 
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gf_i2p.wire.messages import NOBODY, MessageType, Response
 
 if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.farm import SimulatedFarm
+
+
+_STUCK_RUNS: Final = 0.25
+"""Share of the runs that have newcomers that take nothing."""
+
+
+_DENIALS: Final = 0.01
+"""Share of the answers about entries that may be a denial."""
 
 
 class ForeignAnswers:
@@ -25,6 +35,8 @@ class ForeignAnswers:
         self._farm = farm
         self._rng = Random(f"foreign answers {farm.plan.seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
         self._leaders: dict[int, int] = {}  # by server: the leader that the server followed last
+        some = farm.plan.ids if self._rng.random() < _STUCK_RUNS else ()
+        self._stuck = {server_id for server_id in some if self._rng.random() < 0.5}
 
     def _changes(self) -> bool:
         plan = self._farm.plan
@@ -33,10 +45,18 @@ class ForeignAnswers:
         self._farm.counts["foreign answers"] += 1
         return True
 
+    def _denies(self) -> bool:
+        return bool(self._farm.plan.foreign) and self._rng.random() < _DENIALS and self._changes()
+
     def passed_on(self, response: Response) -> Response:
         """Return the answer to a leader's request, as the answer arrives."""
         if self._farm.calm:
             return response
+        if response.type is MessageType.SYNC_LOG_RESPONSE and response.source in self._stuck:
+            return replace(response, accepted=False, next_index=1)
+        if response.type is MessageType.APPEND_ENTRIES_RESPONSE and response.accepted and self._denies():
+            next_index = self._rng.choice((1, max(response.next_index - 2, 1), response.next_index))
+            return replace(response, accepted=False, next_index=next_index)
         if response.type is MessageType.SYNC_LOG_RESPONSE and self._changes():
             after = response.next_index
             return replace(response, accepted=False, next_index=self._rng.choice((1, max(after - 1, 1), after + 7)))

@@ -35,6 +35,10 @@ I2P: Final = Delay(0.3, 1.2, 0.01, 20.0)
 """Delay of I2P tunnels of three hops each; the spikes stand for tunnels that are being rebuilt."""
 
 
+LATE_SHARE: Final = 0.25
+"""Share of the broken connections whose lost requests the core hears of late, perhaps after the next connection."""
+
+
 class SimulatedNetwork:
     """The network of one run: each pair of a sender and a receiver has a way."""
 

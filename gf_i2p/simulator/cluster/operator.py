@@ -42,6 +42,8 @@ class Operator:
         if dice < 0.1:
             farm.counts["leaders told to step down"] += 1
             leader.enter(leader.life, leader.step, inputs.StepDown())
+        elif len(voters) == 1 and dice < 0.2:
+            self._remove(leader, voters[0])  # which the leader must refuse
         elif others and (dice < 0.55 or len(voters) == 1):
             self._add(leader, rng.choice(others))
         else:

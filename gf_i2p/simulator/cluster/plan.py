@@ -18,6 +18,8 @@ SLOWER: Final = (1.0, 1.0, 1.4, 2.0)
 MOST_SPARES: Final = 3
 """Most spare servers, which the operator may add to the farm."""
 
+TROUBLE: Final = "trouble in a join"
+"""This fault is drawn apart from the others."""
 FAULTS: Final = (
     "one-way cuts",
     "partitions",
@@ -37,6 +39,7 @@ FAULTS: Final = (
     "snapshots damaged",
     "returns",
     "routers restart",
+    TROUBLE,
 )
 """Names of the servers' faults; `faults.Faults` has the code. `faults.MESSAGE_FAULTS` names the faults of messages."""
 
@@ -147,7 +150,8 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
     unit = timing.election_max
     # Few kinds of faults find errors that many kinds hide: a crash, say, ends a situation that a pause has prepared.
     share = rng.choice((0.1, 0.3, 0.7))
-    chosen = [name for name in FAULTS if rng.random() < share] or [rng.choice(FAULTS)]
+    kinds = [name for name in FAULTS if name != TROUBLE]
+    chosen = [name for name in kinds if rng.random() < share] or [rng.choice(kinds)]
     changing = rng.random() < 0.6
     spares = rng.randint(nodes == 1, MOST_SPARES) if changing else 0
     strict = rng.random() < 0.35
@@ -158,6 +162,7 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
     adapting = Random(f"time-outs {seed}")  # noqa: S311
     forging = Random(f"forgeries {seed}")  # noqa: S311
     answering = Random(f"answers {seed}")  # noqa: S311
+    disturbing = Random(f"joins {seed}").random() < 0.4  # noqa: S311
     skewed = rng.random() < 0.5
     return RunPlan(
         seed=seed,
@@ -171,7 +176,8 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
         cache_bytes=rng.choice((300, 16 << 20)),
         chaos=unit * rng.uniform(10, 20),
         gap=unit * rng.choice((0.2, 0.5, 1.0)),
-        faults={name: rng.choice((1.0, 1.0, 4.0)) * SELDOM.get(name, 1.0) for name in chosen},
+        faults={name: rng.choice((1.0, 1.0, 4.0)) * SELDOM.get(name, 1.0) for name in chosen}
+        | ({TROUBLE: 2.0} if disturbing else {}),
         message_faults=(rng.choice((0.0, 0.02, 0.15)), rng.choice((0.0, 0.05, 0.3)), rng.choice((0.0, 0.02, 0.1))),
         patience=rng.choice((timing.election_min / 2, 2 * timing.election_max)),
         answers_lost=rng.choice((0.0, 0.02, 0.1)),

@@ -38,6 +38,11 @@ _SPLIT: Final = b"\n"
 
 
 _OF_LEADERS: Final = {MessageType.APPEND_ENTRIES_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST}
+_OF_A_JOIN: Final = {
+    MessageType.JOIN_CLUSTER_REQUEST,
+    MessageType.SYNC_LOG_REQUEST,
+    MessageType.INSTALL_SNAPSHOT_REQUEST,
+}
 
 
 class SimulatedServer:
@@ -253,6 +258,8 @@ class SimulatedServer:
             else:
                 self._farm.checker.sent(self.id, item)
                 link.send(self._with_whole_commit(item) if self._farm.plan.whole_commit else item)
+                if item.request.type in _OF_A_JOIN and not self._is_voter(item.peer):
+                    self._farm.inviting(self, item.peer)
             return
         requester, response = cast("Requester", item.token), item.response
         if not isinstance(item.token, Post | Order):
@@ -261,6 +268,9 @@ class SimulatedServer:
             else:
                 self._farm.checker.sent(self.id, item)
         requester.answer(response)
+
+    def _is_voter(self, server_id: int) -> bool:
+        return any(server.id == server_id for server in self.core.configuration.servers)
 
     def _with_whole_commit(self, item: Send) -> Send:
         if item.request.type is not MessageType.APPEND_ENTRIES_REQUEST:
@@ -277,7 +287,12 @@ class SimulatedServer:
 
     def answered(self, peer: int, tag: int, response: Response) -> None:
         """Take the answer to the request `tag`, in the form in which the answer arrives."""
-        self.step(inputs.Answered(peer, tag, self._farm.foreign.passed_on(response)))
+        arrived, facts = self._farm.foreign.passed_on(response), self._farm.checker.facts
+        facts.denied = arrived.type is MessageType.APPEND_ENTRIES_RESPONSE and arrived is not response
+        try:
+            self.step(inputs.Answered(peer, tag, arrived))
+        finally:
+            facts.denied = False
 
     def failed(self, peer: int, tag: int) -> None:
         """Note that the request `tag` to this peer gets no answer."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.effects import Token
+from gf_i2p.raft.effects import Snapshot, Token
 from gf_i2p.raft.election_timeout import ElectionTimeout
 from gf_i2p.raft.follower import Follower
 from gf_i2p.raft.inquiry import Inquiry
@@ -25,6 +25,7 @@ _change_answered = MembershipChange.answered
 _change_tick = MembershipChange.tick
 _advance_commit = Leader._advance_commit
 _doubt = ElectionTimeout.doubt
+_install = Follower._install
 _obstacle: Any = MembershipChange.obstacle
 _promise = State.promise
 _send_about = State.send_about
@@ -140,6 +141,22 @@ def _believes_names(inquiry: Inquiry, answer: Any, now: float) -> bool:
     return answer.leader in {NOBODY, inquiry._state.id}
 
 
+def _tells_nobody(_: Leader, __: float) -> None:
+    return
+
+
+def _forgets_the_invitation(follower: Follower, snapshot: Snapshot, now: float) -> None:
+    newcomer, follower._newcomer = follower._newcomer, None
+    _install(follower, snapshot, now)
+    follower._newcomer = newcomer
+
+
+def _forgives_a_loss(leader: Leader, peer: int, tag: int, response: Response, now: float) -> None:
+    for progress in leader.progress.values():
+        progress.forgetful = True
+    _answered(leader, peer, tag, response, now)
+
+
 def promptness_canaries() -> Iterator[Canary]:
     """Yield the canaries of this module."""
     yield core("no-answer", "gives an invitation no answer", (Follower, "join_cluster", _gives_no_answer))
@@ -172,4 +189,11 @@ def promptness_canaries() -> Iterator[Canary]:
     yield core("removes-at-once", "removes a server at the next tick", (MembershipChange, "tick", _removes_at_once))
     yield core("lost-offset", "counts a lost pack as sent", (MembershipChange, "_request_lost", _forgets_the_offset))
     yield core("quits-silently", "gives newcomers up silently", (MembershipChange, "_give_up", _gives_up_silently))
+    yield core("leaves-silently", "tells nobody of its own removal", (Leader, "tell_commit", _tells_nobody))
+    yield core(
+        "forgets-snapshot",
+        "refuses what follows the snapshot of an invitation",
+        (Follower, "_install", _forgets_the_invitation),
+    )
+    yield core("forgives-loss", "does not report a server that lost its log", (Leader, "answered", _forgives_a_loss))
     yield core("believes-names", "takes a leader of long ago for a live one", (Inquiry, "_agrees", _believes_names))

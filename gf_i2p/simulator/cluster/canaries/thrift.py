@@ -54,6 +54,10 @@ def _keeps_answered_reads(leader: Leader, now: float) -> None:
         leader._round_reads = reads
 
 
+def _goes_back_to_the_beginning(log: Log, _: int, __: int) -> int:
+    return log.base + 1
+
+
 def thrift_canaries() -> Iterator[Canary]:
     """Yield the canaries of this module."""
     yield core("spins", "forgets when the last heartbeat left", (Leader, "tick", _forgets_the_time))
@@ -61,6 +65,7 @@ def thrift_canaries() -> Iterator[Canary]:
     yield core(
         "sends-again", "probes with entries that are there", (FollowerProgress, "back_to_probing", _goes_back_too_far)
     )
+    yield core("starts-over", "asks for the whole log after a refusal", (Log, "back_off", _goes_back_to_the_beginning))
     yield core("asks-on", "asks again before the answer comes", (Inquiry, "ask_peer", _asks_on_and_on))
     yield core("reads-again", "answers a read in each round", (Leader, "_advance_reads", _keeps_answered_reads))
     yield core("picky-voter", "refuses a vote to an equal log", (Log, "is_up_to_date", _wants_a_newer_log))

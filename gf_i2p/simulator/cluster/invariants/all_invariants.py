@@ -37,7 +37,13 @@ from gf_i2p.simulator.cluster.invariants.harm import (
     VoteOnce,
 )
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
-from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn, LeaversForgotten, LeavingWaits
+from gf_i2p.simulator.cluster.invariants.joining import (
+    ChangesExplained,
+    JoinGoesOn,
+    LeaversForgotten,
+    LeavingWaits,
+    RemovalTold,
+)
 from gf_i2p.simulator.cluster.invariants.memory import (
     ContactsMarked,
     DurableKnown,
@@ -45,7 +51,7 @@ from gf_i2p.simulator.cluster.invariants.memory import (
     MemoryFreed,
     VotersHeard,
 )
-from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, RequestsAreTheLog
+from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, PacksTaken, RequestsAreTheLog
 from gf_i2p.simulator.cluster.invariants.office import (
     EntriesTaken,
     LeaderSpeaksFirst,
@@ -55,6 +61,7 @@ from gf_i2p.simulator.cluster.invariants.office import (
 )
 from gf_i2p.simulator.cluster.invariants.promptness import (
     CallersAnswered,
+    DenialsReported,
     LeaderGoesOn,
     PatienceEnds,
     ReadsEnd,
@@ -127,14 +134,17 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     CallersAnswered,
     HonestIndexes,
     LeaderGoesOn,
+    DenialsReported,
     PatienceEnds,
     ReadsEnd,
     SnapshotsKept,
     RequestsAreTheLog,
     PacksContinue,
+    PacksTaken,
     JoinGoesOn,
     ChangesExplained,
     LeavingWaits,
+    RemovalTold,
     LeaversForgotten,
     TicksEnd,
     HeartbeatsSpaced,

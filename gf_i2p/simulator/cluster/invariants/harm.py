@@ -374,10 +374,13 @@ class SameChoice(Invariant):
 
 
 class NobodyAccused(Invariant):
-    """No server reports that another server has broken the protocol (gf_i2p/raft/effects.py, Effects.violation)."""
+    """No server reports that another server has broken the protocol (gf_i2p/raft/effects.py, Effects.violation).
+
+    Except a server that denies entries: `DenialsReported`.
+    """
 
     def steps(self, server: ServerFacts, term: int, commit: int, effects: Effects) -> None:
-        if effects.violation is not None and not self.facts.forged:
+        if effects.violation is not None and not self.facts.forged and not self.facts.denied:
             raise self.violated(f"server {server.id} says: {effects.violation}")
 
 

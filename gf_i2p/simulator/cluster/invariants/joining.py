@@ -1,12 +1,14 @@
 """Invariants about changes of the servers: each has its reason, and a join goes on at each answer (Raft thesis 4)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from gf_i2p.raft.effects import Effects, Send
-from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
+from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Stored, Tick
 from gf_i2p.raft.membership_change import MAX_ROUNDS
 from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant
+from gf_i2p.simulator.cluster.invariants.replication import Following, Replication
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.log_values import ClusterServer, LogPack, decode_server_id
@@ -35,6 +37,8 @@ class _Joining:
     """Time of the latest request, by the leader's clock."""
     rounds: int = 0
     """Number of answers that brought nothing, or came late: as many as the leader may count at most."""
+    idle: int = 0
+    """Number of answers that brought nothing."""
 
     def answered(self, event: Input, clock: float, patience: float) -> bool:
         """Take in an answer or a loss. Return whether the leader must go on at once.
@@ -45,10 +49,13 @@ class _Joining:
             return False
         if not isinstance(event, Reachable) and event.tag != self.tag:
             return False
+        if isinstance(event, Answered) and event.response.term != self.term:
+            return False  # a claim that the leader does not believe
         self.tag = None
-        if not isinstance(event, Answered) or event.response.term != self.term:
+        if not isinstance(event, Answered):
             return False
         self.anew = _took_nothing(self.request, event.response)
+        self.idle += self.anew
         self.rounds += self.anew or clock - self.sent_at > patience
         return not self.anew
 
@@ -61,8 +68,9 @@ class JoinGoesOn(Invariant):
     """A leader that gets a newcomer's answer sends at once what the newcomer needs next, or ends the join.
 
     Otherwise the join would wait for the end of the leader's patience. A newcomer that took nothing of a pack may have
-    forgotten the invitation. So the leader invites that newcomer again, at a later tick. The leader gives up a newcomer
-    that takes its requests only after `MAX_ROUNDS` late answers.
+    forgotten the invitation. So the leader invites that newcomer again, at a later tick. After a snapshot, the packs go
+    on with the next entry. A request that is lost leaves again a heartbeat after it left. The leader gives a newcomer
+    up only after a refusal, or after `MAX_ROUNDS` answers that are late or bring nothing, and then the leader does so.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -78,6 +86,7 @@ class JoinGoesOn(Invariant):
             return
         if joining is not None and joining.peer not in server.contacts and effects.notice is None:
             raise self.violated(f"leader {server.id} gives newcomer {joining.peer} up, and gives no reason")
+        installed = None if joining is None else _installed(joining.request, event)
         owed = joining is not None and joining.answered(event, clock, self.facts.timing.election_max)
         for send in effects.sends:
             if send.request.type is MessageType.JOIN_CLUSTER_REQUEST and (joining is None or joining.peer != send.peer):
@@ -87,17 +96,41 @@ class JoinGoesOn(Invariant):
                     raise self.violated(
                         f"newcomer {send.peer} took nothing of a pack, and leader {server.id} sends no new invitation"
                     )
+                if owed and installed is not None and send.request.type is MessageType.SYNC_LOG_REQUEST:
+                    self._check_first_pack(server, send, installed)
                 joining.sent(send, clock)
         if effects.notice is not None:
             self._joining.pop(server.id, None)
             if owed and joining is not None and isinstance(event, Answered):
                 self._check_end(server, joining, event.response, effects.notice)
-        elif owed and joining is not None and joining.tag is None and not effects.snapshot_wanted:
-            raise self.violated(f"leader {server.id} has an answer of newcomer {joining.peer}, and does not go on")
+        elif joining is not None and joining.idle >= MAX_ROUNDS and joining.peer not in server.voters:
+            raise self.violated(f"newcomer {joining.peer} takes nothing, and leader {server.id} does not give up")
+        elif joining is not None and joining.tag is None:
+            if effects.snapshot_wanted:
+                joining.sent_at = clock
+            elif owed:
+                raise self.violated(f"leader {server.id} has an answer of newcomer {joining.peer}, and does not go on")
+            if server.deadline > joining.sent_at + server.timing.heartbeat + ROUNDING:
+                raise self.violated(f"leader {server.id} has no request to newcomer {joining.peer}, and plans none")
+
+    def _check_first_pack(self, server: ServerFacts, send: Send, installed: int) -> None:
+        previous = send.request.last_log_index
+        if previous != installed:
+            raise self.violated(
+                f"newcomer {send.peer} has a snapshot up to {installed}, and leader {server.id} goes on after "
+                f"{previous}"
+            )
 
     def _check_end(self, server: ServerFacts, joining: _Joining, response: Response, why: str) -> None:
-        if joining.rounds < MAX_ROUNDS and _took(joining.request, response):
+        if joining.rounds < MAX_ROUNDS and (_took(joining.request, response) or joining.anew):
             raise self.violated(f"newcomer {joining.peer} took a request, and leader {server.id} gives up: {why}")
+
+
+def _installed(request: Request | None, event: Input) -> int | None:
+    """Return the last index of the snapshot that the event acknowledges, in part or whole; None: it does not."""
+    if request is None or request.type is not MessageType.INSTALL_SNAPSHOT_REQUEST or not isinstance(event, Answered):
+        return None
+    return request.last_log_index
 
 
 def _took(request: Request | None, response: Response) -> bool:
@@ -147,6 +180,42 @@ class LeavingWaits(Invariant):
         for send in effects.sends:
             if send.request.type is MessageType.LEAVE_CLUSTER_REQUEST:
                 self._told[server.id] = server.term, send.peer, send.tag, clock
+        if server.leads and server.id in self._told:
+            latest = self._told[server.id][3] + server.timing.election_min
+            if server.deadline > latest + ROUNDING:
+                raise self.violated(
+                    f"leader {server.id} waits {server.deadline - latest:.3f} s too long for server "
+                    f"{self._told[server.id][1]} to leave"
+                )
+
+
+class RemovalTold(Invariant):
+    """A leader whose removal is committed steps down, and first tells the voters so (thesis 4.2.2).
+
+    The leader tells each voter whose log is known to agree: that voter commits the removal, and need not find it out.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._replication = Replication()
+        self._led: dict[int, tuple[int, Mapping[int, Following]]] = {}  # by leader: its term, and its voters
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        term, voters = self._led.pop(server.id, (0, {}))
+        if server.leads:
+            self._led[server.id] = server.term, self._replication.voters(server)
+            self._replication.answered(server, event)
+            for send in effects.sends:
+                if send.peer in server.voters:
+                    self._replication.sent(server, send)
+        elif term == server.term and server.id not in server.voters and isinstance(event, Answered | Stored):
+            told = {send.peer for send in effects.sends if send.request.commit_index > 0}
+            for peer, following in voters.items():
+                is_sound = following.agrees and following.match >= server.memory.base and peer in server.voters
+                if is_sound and peer not in told and not (isinstance(event, Answered) and event.peer == peer):
+                    raise self.violated(
+                        f"leader {server.id} steps down, and does not tell server {peer} of its removal"
+                    )
 
 
 @dataclass(slots=True)

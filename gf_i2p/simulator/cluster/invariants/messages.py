@@ -62,13 +62,13 @@ class HonestIndexes(Invariant):
 
     Accepted: the index after the request's entries. An invitation, and a request to leave, are accepted, and the answer
     tells the index after the log.
-    Refused: an index after the committed entries, which never differ, and not after the entry that the leader named;
-    or 0 when the follower needs a snapshot. Refused because the sender's term is over: the index after the log. A block
-    of a snapshot: the offset behind the block if accepted; otherwise an offset behind blocks of this very snapshot, or
-    the block's own offset when the snapshot does not help. Entries over a limit are passed over: an AppendEntries is
-    answered as if it were empty. Any other such request is refused, a snapshot with 0. Then the server says that it
-    cannot follow its leader. A question for the leader: an index above 0 if the server leads, or hears the leader that
-    it names; otherwise 0, and nobody is named.
+    Refused: an index after the committed entries, which never differ, and not after the entry that the leader named. An
+    entry of the follower from that index on cannot be the leader's. Or 0 when the follower needs a snapshot. Refused
+    because the sender's term is over: the index after the log. A block of a snapshot: the offset behind the block if
+    accepted; otherwise an offset behind blocks of this very snapshot, or the block's own offset when the snapshot does
+    not help. Entries over a limit are passed over: an AppendEntries is answered as if it were empty. Any other such
+    request is refused, a snapshot with 0. Then the server says that it cannot follow its leader. A question for the
+    leader: an index above 0 if the server leads, or hears the leader that it names; otherwise 0, and nobody is named.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -113,7 +113,7 @@ class HonestIndexes(Invariant):
             wrong = index != request.last_log_index + len(request.entries) + 1
         elif request.type is MessageType.APPEND_ENTRIES_REQUEST:
             latest = max(min(request.last_log_index, after_log), server.commit + 1, 2)
-            wrong = 0 < index <= server.commit or index > latest
+            wrong = 0 < index <= server.commit or index > latest or _may_agree(server, request, index)
         elif request.type in {MessageType.JOIN_CLUSTER_REQUEST, MessageType.LEAVE_CLUSTER_REQUEST}:
             wrong = index != after_log or not response.accepted
         elif request.type is MessageType.SYNC_LOG_REQUEST and response.accepted:
@@ -141,6 +141,63 @@ class HonestIndexes(Invariant):
             return offset not in {0, block.offset, taken}
         self._blocks[server.id] = covers, max(taken, offset)
         return offset != block.offset + len(block.data)
+
+
+def _may_agree(server: ServerFacts, request: Request, index: int) -> bool:
+    """Whether a follower that refuses entries asks for an entry of its own that the leader's log may have (Raft 5.3).
+
+    The leader's log has no entry of a later term than the entry that the leader named, up to that entry.
+    """
+    log, named = server.memory, request.last_log_index
+    if not 2 < index <= min(named, log.last_index):  # a follower never asks for entry 1
+        return False
+    return log.term(index) <= request.last_log_term and log.term(index) != log.term(named)
+
+
+class PacksTaken(Invariant):
+    """A newcomer takes each pack that continues what it took of the same leader before (docs/design/jraft.md).
+
+    A newcomer that has installed the leader's snapshot takes the pack after the snapshot. A newcomer that lacks the
+    entries before a pack asks for the entry after those that it took.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._taken: dict[int, tuple[int, int, int]] = {}
+        """By newcomer: the leader that has invited it, the leader's term, and the last index that it took."""
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        self._taken.pop(server.id, None)
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        if not isinstance(event, Incoming) or isinstance(event.request, OversizedRequest):
+            return
+        request = event.request
+        if effects.restore is not None and server.id in self._taken:
+            self._taken[server.id] = *self._taken[server.id][:2], effects.restore.index
+        for reply in effects.gated_replies:
+            if reply.token is event.token and reply.response.term == request.term:
+                self._take(server, request, reply.response)
+
+    def _take(self, server: ServerFacts, request: Request, response: Response) -> None:
+        if request.type is MessageType.JOIN_CLUSTER_REQUEST and response.accepted:
+            self._taken[server.id] = request.source, request.term, server.commit
+        if request.type is not MessageType.SYNC_LOG_REQUEST:
+            return
+        *sender, taken = self._taken.get(server.id, (NOBODY, 0, 0))
+        if sender != [request.source, request.term]:
+            if server.id in server.voters:
+                return  # a voter refuses packs without an invitation
+            taken = server.commit
+        if response.accepted:
+            self._taken[server.id] = request.source, request.term, response.next_index - 1
+        elif response.next_index <= request.last_log_index + 1 != taken + 1 == response.next_index:
+            pass  # entries are missing
+        elif response.next_index <= request.last_log_index + 1:
+            raise self.violated(
+                f"newcomer {server.id} has taken the entries up to {taken} of leader {request.source}, refuses the "
+                f"pack after entry {request.last_log_index}, and asks for entry {response.next_index}"
+            )
 
 
 class PacksContinue(Invariant):

@@ -119,6 +119,38 @@ class LeaderGoesOn(Invariant):
             )
 
 
+class DenialsReported(Invariant):
+    """A leader reports a follower that refuses an entry that it has acknowledged: that server has lost its log.
+
+    Raft 5.1 needs stable storage. The leader reports each follower once in a term, and goes on.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._replication = Replication()
+        self._reported: dict[int, tuple[int, set[int]]] = {}  # by leader: its term, and the reported servers
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        voters = self._replication.voters(server)
+        if not server.leads:
+            return
+        term, reported = self._reported.get(server.id, (0, set()))
+        if term != server.term:
+            reported = set()
+            self._reported[server.id] = server.term, reported
+        flight = self._replication.answered(server, event)
+        if flight is not None and isinstance(event, Answered) and flight.block is None:
+            response = event.response
+            denies = not response.accepted and response.next_index > 0
+            if denies and 0 < flight.previous <= voters[event.peer].match and event.peer not in reported:
+                reported.add(event.peer)
+                if effects.violation is None:
+                    raise self.violated(f"leader {server.id} does not report server {event.peer}, which denies entries")
+        for send in effects.sends:
+            if send.peer in server.voters:
+                self._replication.sent(server, send)
+
+
 def _match(voters: Mapping[int, Following], voter: int) -> int:
     return voters[voter].match if voter in voters else 0
 
@@ -160,6 +192,10 @@ class _Patience:
     """Earliest time of an election after `waits_since`."""
     stood: bool = False
     """Whether the server has stood for election since its start."""
+    wait_ends: float = float("inf")
+    """End of the running time-out."""
+    unheard: int = 0
+    """Time-outs in a row that have ended since a leader was heard, or since the server led."""
     asked: bool = False
     """Whether, since a leader was heard, a candidate has asked for this server's vote."""
     led: bool = False
@@ -195,6 +231,10 @@ class PatienceEnds(Invariant):
         if patience.led and not server.leads:
             patience.waits_since, patience.earliest = clock, clock + server.timing.election_min
         patience.led = server.leads
+        patience.unheard += isinstance(event, Tick) and clock >= patience.wait_ends
+        patience.wait_ends = server.stands_at
+        if server.leads:
+            patience.unheard = 0
         if server.leader != patience.leader:
             patience.misled, patience.refused_at = False, None
         if any(item.request.type is MessageType.REQUEST_VOTE_REQUEST for item in effects.gated_sends):
@@ -222,6 +262,7 @@ class PatienceEnds(Invariant):
 
     def retimed(self, server: ServerFacts, clock: float) -> None:
         patience, timing = self._of(server, clock), server.timing
+        patience.wait_ends = server.stands_at
         if server.leads:
             return
         patience.latest = min(patience.latest, clock + timing.election_max)
@@ -264,21 +305,16 @@ class PatienceEnds(Invariant):
             patience.doubted_at = patience.refused_at = None
             patience.latest = clock + server.timing.election_max
             patience.waits_since, patience.asked, patience.granted = float("-inf"), False, False
+            patience.unheard = 0
             patience.earliest = float("-inf")
 
     def _check_stands(self, server: ServerFacts, patience: _Patience, clock: float) -> None:
-        timing = self.facts.timing
         if clock < patience.earliest - ROUNDING:
             raise self.violated(
                 f"server {server.id} stands for election in term {server.term}, {clock - patience.waits_since:.3f} s "
                 "after its start, or after the end of its leadership"
             )
-        silent = clock - max(patience.heard_at, patience.waits_since)
-        if (
-            server.id not in server.voters
-            and not patience.asked
-            and silent < (LAST_RESORT + 1) * timing.election_min - ROUNDING
-        ):
+        if server.id not in server.voters and not patience.asked and patience.unheard <= LAST_RESORT:
             raise self.violated(f"server {server.id} is no voter, was not asked, and stands for election")
 
     def _check_asks(self, server: ServerFacts, patience: _Patience, clock: float, event: Input) -> None:
@@ -311,7 +347,8 @@ class PatienceEnds(Invariant):
 class ReadsEnd(Invariant):
     """A leader that has committed an entry of its term serves or refuses each read, and does so once (thesis 6.4).
 
-    A majority answers within the maximum election time-out, or the leader steps down. So a read that waits for
+    Reads that wait make the next round begin as the last round ends, or as the leader commits the first entry of its
+    term. A majority answers within the maximum election time-out, or the leader steps down. So a read that waits for
     `_MOST_TIMEOUTS` such times has been forgotten.
     """
 
@@ -322,6 +359,7 @@ class ReadsEnd(Invariant):
         self._open: dict[int, dict[Token, float]] = {}
         self._awake: dict[int, float] = {}  # by server: seconds without the pauses of its process
         self._last: dict[int, float] = {}  # by server: time of the last step
+        self._established: dict[int, int] = {}  # by server: the last term of which it has committed an entry as leader
 
     def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
         self._open[server.id] = {}
@@ -336,6 +374,13 @@ class ReadsEnd(Invariant):
         for token in (*effects.reads_refused, *(ready.token for ready in effects.reads_ready)):
             if waiting.pop(token, None) is None:
                 raise self.violated(f"server {server.id} answers a read twice")
+        established, term = self._established.get(server.id), server.term
+        if server.leads and server.memory.term(server.commit) == term:
+            self._established[server.id] = term
+        may_begin = effects.reads_ready or established != self._established.get(server.id)
+        begins = effects.sends or effects.snapshot_wanted  # a voter that needs a snapshot waits until there is one
+        if may_begin and waiting and isinstance(event, Answered) and not begins:
+            raise self.violated(f"leader {server.id} begins no round for {len(waiting)} reads that wait")
         if not waiting or not isinstance(event, Tick):
             return
         if server.memory.term(server.commit) != server.term:
@@ -347,9 +392,22 @@ class ReadsEnd(Invariant):
 
 
 class SnapshotsKept(Invariant):
-    """A server keeps a snapshot of its state machine, or of its leader, that is newer than its last one (Raft 7)."""
+    """A server keeps a snapshot of its state machine, or of its leader, that is newer than its last one (Raft 7).
+
+    A server asks for a new snapshot only when it has none, or when another server has refused the one that it has.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._refused: dict[int, int] = {}  # by server, the index of its last refused snapshot
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        has = server.memory.snapshot
+        response = event.response if isinstance(event, Answered) else None
+        if has is not None and response is not None and response.type is MessageType.INSTALL_SNAPSHOT_RESPONSE:
+            self._refused[server.id] = self._refused.get(server.id, 0) if response.accepted else has.index
+        if has is not None and effects.snapshot_wanted and self._refused.get(server.id, 0) < has.index:
+            raise self.violated(f"server {server.id} asks for a snapshot, and has one up to {has.index}")
         if effects.restore is not None and (effects.write is None or effects.write.snapshot is not effects.restore):
             raise self.violated(f"server {server.id} does not keep the leader's snapshot up to {effects.restore.index}")
         if not isinstance(event, Snapshotted):

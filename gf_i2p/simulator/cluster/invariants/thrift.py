@@ -62,7 +62,8 @@ class OneQuestion(Invariant):
     """A server asks no peer for the leader while its last question to that peer is on the way (`raft/inquiry.py`).
 
     A question without an answer is lost after two maximum election time-outs, or with its connection. On a new
-    connection, a voter that knows no leader asks again at once.
+    connection, a voter that knows no leader asks again at once. A server that asks its peers asks also each peer whose
+    question is lost.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -91,6 +92,13 @@ class OneQuestion(Invariant):
             asked[send.peer] = send.tag, clock
         if again is not None and again not in asked:
             raise self.violated(f"server {server.id} has lost its question to server {again}, and does not ask again")
+        if isinstance(event, Tick) and clock in (since for _, since in asked.values()):
+            lost = clock - 2 * server.timing.election_max - ROUNDING
+            for peer, (_, since) in asked.items():
+                if since < lost and peer in server.voters:
+                    raise self.violated(
+                        f"server {server.id} waits for an answer of server {peer} for {clock - since:.3f} s"
+                    )
 
     @staticmethod
     def _knows_no_leader(server: ServerFacts, peer: int) -> bool:

@@ -7,9 +7,15 @@ from functools import partial
 import pytest
 
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
-from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
+from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Stored, Tick
 from gf_i2p.raft.membership_change import MAX_ROUNDS
-from gf_i2p.simulator.cluster.invariants.joining import ChangesExplained, JoinGoesOn, LeaversForgotten, LeavingWaits
+from gf_i2p.simulator.cluster.invariants.joining import (
+    ChangesExplained,
+    JoinGoesOn,
+    LeaversForgotten,
+    LeavingWaits,
+    RemovalTold,
+)
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import LogPack, encode_server_id
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
@@ -28,13 +34,15 @@ class Inviting:
         self.check = JoinGoesOn(self.facts)
         self.server = leader(self.facts, 1, 1)
         self.server.contacts = {2: "tcp://b:1", 3: "tcp://c:1"}
+        self.server.deadline = 0.0
         self._tag = 0
         self.invitation = self.request(JOIN)
         self.take(Tick(), self.invitation)
 
     def request(self, kind: MessageType, previous: int = 0) -> Send:
         self._tag += 1
-        return Send(3, Request(kind, 1, 3, 1, 1, previous, 0), self._tag)
+        self.last = Send(3, Request(kind, 1, 3, 1, 1, previous, 0), self._tag)
+        return self.last
 
     def answer(self, to: Send, next_index: int = 9, *, accepted: bool = True, term: int = 1) -> Answered:
         kind = RESPONSE_TYPE[to.request.type]
@@ -56,7 +64,7 @@ class Inviting:
 
 def test_each_answer_is_followed_by_the_next_request() -> None:
     inviting = Inviting()
-    block, pack = inviting.request(BLOCK), inviting.request(PACK, 4)
+    block, pack = inviting.request(BLOCK, 4), inviting.request(PACK, 4)
     inviting.take(inviting.answer(inviting.invitation), block)
     inviting.take(inviting.answer(block), pack)
     inviting.take(inviting.answer(block))  # an answer that came twice
@@ -151,6 +159,44 @@ def test_after_the_join_and_after_the_term_nothing_is_owed(change: Callable[[Inv
 def test_after_a_loss_the_next_tick_goes_on(event: Input) -> None:
     inviting = Inviting()
     inviting.take(event)
+
+
+def test_the_packs_go_on_after_the_snapshot() -> None:
+    inviting = Inviting()
+    block = inviting.request(BLOCK, 4)
+    inviting.take(inviting.answer(inviting.invitation), block)
+    wrong = inviting.request(PACK, 5)
+    fires(
+        inviting.check,
+        lambda: inviting.take(inviting.answer(block, 100), wrong),
+        "newcomer 3 has a snapshot up to 4, and leader 1 goes on after 5",
+    )
+
+
+def test_a_lost_request_leaves_again_a_heartbeat_later() -> None:
+    inviting = Inviting()
+    heartbeat = inviting.facts.timing.heartbeat
+    inviting.server.deadline = heartbeat
+    inviting.take(Failed(3, inviting.invitation.tag))
+    inviting.server.deadline = 1.5 * heartbeat
+    fires(inviting.check, lambda: inviting.take(Tick()), "leader 1 has no request to newcomer 3, and plans none")
+    inviting.take(Tick(), wanted=True, clock=heartbeat / 2)  # the snapshot must be made first
+    inviting.take(Tick(), inviting.request(JOIN), clock=heartbeat)
+    inviting.server.deadline = 9.0
+    inviting.take(Tick(), clock=heartbeat)  # a request is on the way
+
+
+def test_a_newcomer_that_takes_nothing_is_given_up() -> None:
+    stubborn, patient = Inviting(), Inviting()
+    for inviting in (stubborn, patient):
+        inviting.take(inviting.answer(inviting.invitation), inviting.pack(4, 3))
+        for _ in range(MAX_ROUNDS - 1):
+            inviting.take(inviting.answer(inviting.last, 1, accepted=False))
+            inviting.take(Tick(), inviting.request(JOIN))
+            inviting.take(inviting.answer(inviting.last), inviting.pack(4, 3))
+    again = stubborn.answer(stubborn.last, 1, accepted=False)
+    fires(stubborn.check, lambda: stubborn.take(again), "newcomer 3 takes nothing, and leader 1 does not give up")
+    patient.take(patient.answer(patient.last, 1, accepted=False), notice="server 3 takes no entries")
 
 
 def test_an_answer_of_another_term_is_left_to_other_rules() -> None:
@@ -259,7 +305,7 @@ class Told:
     def __init__(self) -> None:
         self.facts = facts([], [], [])
         self.check, self.server = LeavingWaits(self.facts), leader(self.facts, 1, 1)
-        self.over = 1.0 + self.facts.timing.election_min
+        self.over = self.server.deadline = 1.0 + self.facts.timing.election_min
         leave = Send(3, Request(MessageType.LEAVE_CLUSTER_REQUEST, 1, 3, 1, 0, 0, 0), 7)
         self.check.takes(self.server, Tick(), Effects(sends=[leave]), 1.0)
 
@@ -286,6 +332,47 @@ def test_a_server_that_was_told_to_leave_gets_the_time_to_answer() -> None:
     deposed = Told()
     deposed.server.leads = False
     deposed.take(Tick(), 1.1)
+    sleepy = Told()
+    sleepy.server.deadline = sleepy.over + 0.1
+    fires(sleepy.check, lambda: sleepy.take(Reachable(2), 1.1, removes=False), "waits 0.100 s too long for server 3 to")
+
+
+class Removed:
+    """Leader 1 of three servers, which has appended its own removal. Server 2 has taken it, and server 3 has not."""
+
+    def __init__(self) -> None:
+        self.facts = facts([application("a", 1)] * 3, [], [])
+        self.check, self.server = RemovalTold(self.facts), leader(self.facts, 1, 1)
+        self.server.configurations = [(3, (2, 3))]
+        request = Request(MessageType.APPEND_ENTRIES_REQUEST, 1, 2, 1, 1, 2, 0, (application("a", 1),))
+        self.take(Tick(), Send(2, request, 1), Send(3, request, 2))
+        self.take(self.accepts(2, 1))
+
+    def accepts(self, peer: int, tag: int) -> Answered:
+        response = Response(MessageType.APPEND_ENTRIES_RESPONSE, peer, 1, 1, 4, accepted=True)
+        return Answered(peer, tag, response)
+
+    def take(self, event: Input, *sends: Send) -> None:
+        self.check.takes(self.server, event, Effects(sends=list(sends)), 0.0)
+
+    def steps_down(self, event: Input, *told: int, commit: int = 3) -> None:
+        self.server.leads = False
+        request = Request(MessageType.APPEND_ENTRIES_REQUEST, 1, 2, 1, 1, 3, commit)
+        self.take(event, *(Send(peer, request, 9) for peer in told))
+
+
+def test_a_leader_tells_of_its_removal_before_it_steps_down() -> None:
+    Removed().steps_down(Removed().accepts(3, 2), 2, 3)
+    Removed().steps_down(Tick())  # a majority was not heard
+    silent, mute = Removed(), Removed()
+    fires(silent.check, lambda: silent.steps_down(silent.accepts(3, 2), 3), "steps down, and does not tell server 2 of")
+    fires(mute.check, lambda: mute.steps_down(Stored(3), 2, commit=0), "and does not tell server 2 of its removal")
+    Removed().steps_down(Stored(3), 2)  # whether the log of server 3 agrees is not known
+    stays, later = Removed(), Removed()
+    stays.server.configurations = [(3, (1, 2, 3))]
+    stays.steps_down(Stored(3))
+    later.server.term = 2
+    later.steps_down(Stored(3))
 
 
 def test_only_a_leader_accepts_a_change_of_the_servers() -> None:

@@ -5,12 +5,12 @@ from functools import partial
 
 import pytest
 
-from gf_i2p.raft.effects import Effects, HardState, Send, SendReply
+from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot
 from gf_i2p.raft.inputs import Incoming, Tick
-from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, RequestsAreTheLog
+from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, PacksTaken, RequestsAreTheLog
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.log_values import LogPack, SnapshotSyncRequest, record_bytes
+from gf_i2p.wire.log_values import Configuration, LogPack, SnapshotSyncRequest, record_bytes
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, OversizedRequest, Request, Response
 from tests.raft.lab import application, configuration
 from tests.simulator.cluster.invariants.made_facts import facts, fires, leader
@@ -129,6 +129,84 @@ def test_requests_are_the_log() -> None:
         Request(MessageType.LEAVE_CLUSTER_REQUEST, 1, 2, 1, 1, 3, 2),
     ):
         fires(check, lambda bad=bad: send(bad), r"server 1 sends a \w+ after entry")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("terms", "named", "term", "index", "wrong"),
+    [
+        ((1, 1, 3, 3), 4, 2, 3, False),  # entries of a later term cannot agree
+        ((1, 1, 3, 3), 4, 2, 2, False),  # no follower asks for an entry before the second
+        ((1, 1, 1, 3, 3), 5, 2, 3, True),  # entry 3 may agree
+        ((1, 1, 2, 2, 2), 5, 3, 3, False),  # the entry named is of a term that cannot agree as a whole
+        ((1, 1, 1, 2, 2), 5, 3, 3, True),
+        ((1, 1, 1, 1), 8, 1, 5, False),  # the log is too short
+        ((1, 1, 1, 1), 8, 1, 4, True),
+    ],
+)
+def test_a_follower_goes_back_no_further_than_it_must(
+    terms: tuple[int, ...], named: int, term: int, index: int, wrong: bool
+) -> None:
+    found = facts([application("a", each) for each in terms], [])
+    check, one = HonestIndexes(found), found.servers[1]
+    request = Request(APPEND, 2, 1, 4, term, named, 0)
+    response = Response(RESPONSE_TYPE[APPEND], 1, 2, 4, index, accepted=False)
+
+    def take() -> None:
+        check.takes(one, Incoming("token", request), Effects(gated_replies=[SendReply("token", response)]), 0.0)
+
+    if wrong:
+        fires(check, take, f"server 1 refuses a APPEND_ENTRIES_REQUEST after entry {named}, and asks for entry {index}")
+    else:
+        take()
+
+
+class Newcomer:
+    """Newcomer 1, which leader 2 has invited in term 1."""
+
+    def __init__(self) -> None:
+        self.facts = facts([A1, B1, C1], [])
+        self.check, self.server = PacksTaken(self.facts), self.facts.servers[1]
+        self.answer(MessageType.JOIN_CLUSTER_REQUEST, 0, 4, accepted=True)
+
+    def answer(
+        self,
+        kind: MessageType,
+        previous: int,
+        index: int,
+        *,
+        accepted: bool,
+        term: int = 1,
+        restore: Snapshot | None = None,
+    ) -> None:
+        request = Request(kind, 2, 1, term, 0, previous, 0)
+        response = Response(RESPONSE_TYPE[kind], 1, 2, 1, index, accepted=accepted)
+        effects = Effects(gated_replies=[SendReply("token", response)], restore=restore)
+        self.check.takes(self.server, Incoming("token", request), effects, 0.0)
+
+    def refuses(self, previous: int, *, fires_: bool, asks_for: int | None = None) -> None:
+        def act() -> None:
+            self.answer(SYNC, previous, previous + 1 if asks_for is None else asks_for, accepted=False)
+
+        if fires_:
+            fires(self.check, act, f"refuses the pack after entry {previous}")
+        else:
+            act()
+
+
+def test_a_newcomer_takes_the_pack_after_what_it_took() -> None:
+    fresh, taking, restored, restarted, deposed = (Newcomer() for _ in range(5))
+    fresh.refuses(1, asks_for=1, fires_=False)  # a gap
+    fresh.refuses(1, asks_for=2, fires_=True)
+    fresh.refuses(0, fires_=True)
+    taking.answer(SYNC, 0, 6, accepted=True)
+    taking.refuses(6, asks_for=6, fires_=False)
+    taking.answer(SYNC, 2, 5, accepted=False)  # JRaft's form: a pack that brings nothing new
+    taking.refuses(5, fires_=True)
+    restored.answer(INSTALL, 9, 100, accepted=True, restore=Snapshot(9, 1, Configuration(0, 0, ()), b"x"))
+    restored.refuses(9, fires_=True)
+    restarted.check.boots(restarted.server, Loaded(HardState(1, NOBODY), 0, (), (), 1, 0, (0, 0), None, None, None), [])
+    restarted.refuses(0, fires_=False)
+    deposed.answer(SYNC, 0, 1, accepted=False, term=0)
 
 
 def test_packs_continue() -> None:

@@ -1,5 +1,6 @@
 """Each invariant about acts that are owed at once notices a violation made by hand, and is silent when all is well."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -21,8 +22,10 @@ from gf_i2p.raft.inputs import (
     Unreachable,
 )
 from gf_i2p.raft.settings import Flow
+from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.cluster.invariants.promptness import (
     CallersAnswered,
+    DenialsReported,
     LeaderGoesOn,
     PatienceEnds,
     ReadsEnd,
@@ -77,7 +80,7 @@ class Led:
         self.facts = facts([A1, A1, A1], [])
         if flow is not None:
             self.facts.flow = flow
-        self.check = LeaderGoesOn(self.facts)
+        self.check: Invariant = LeaderGoesOn(self.facts)
         self.server = leader(self.facts, 1, 1)
         self._tag = 0
 
@@ -207,6 +210,36 @@ def test_a_leader_has_few_requests_on_the_way() -> None:
         led.take(Tick(), led.entries(0, A1), led.entries(1, A1))
         led.take(lost, led.entries(0, A1))
         led.take(Tick(), led.entries(1, A1))
+
+
+class Denied(Led):
+    """A leader whose follower has acknowledged entry 3."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.check = DenialsReported(self.facts)
+        sent = self.entries(2, A1)
+        self.take(Tick(), sent)
+        self.take(self.answer(sent, 4))
+
+    def denies(self, previous: int, index: int = 1) -> Answered:
+        beat = self.entries(previous)
+        self.take(Tick(), beat)
+        return self.answer(beat, index, accepted=False)
+
+
+def test_a_leader_reports_once_that_a_follower_has_lost_its_log() -> None:
+    reports = Effects(violation="server 2 has lost acknowledged entries")
+    silent, told, other = Denied(), Denied(), Denied()
+    fires(silent.check, partial(silent.take, silent.denies(3)), "does not report server 2, which denies entries")
+    told.check.takes(told.server, told.denies(3), reports, 0.0)
+    told.take(told.denies(2))
+    told.server.term = 2
+    told.take(told.answer(told.entries(3), 1, accepted=False))  # another term, which knows of no acknowledgement
+    other.take(other.denies(3, 0))  # the follower needs a snapshot
+    other.take(other.denies(0))
+    other.facts.servers[1].memory = facts([A1] * 9).servers[1].memory
+    other.take(other.denies(5))
 
 
 class Patient:
@@ -371,7 +404,15 @@ def test_a_server_outside_the_configuration_waits_to_be_asked(asked: bool) -> No
         made.take(Tick(), 11.0, votes(made.server))
         return
     fires(made.check, lambda: made.take(Tick(), 11.0, votes(made.server)), "is no voter, was not asked, and stands")
-    made.take(Tick(), 10.0 + (LAST_RESORT + 1) * made.timing.election_min, votes(made.server))
+    made = Patient()
+    made.server.bootstrap, made.server.leader, made.server.stands_at = (2, 3), NOBODY, 10.9
+    made.take(Reachable(2), 10.5)
+    for end in range(11, 11 + LAST_RESORT):
+        made.server.stands_at = end + 0.9
+        made.take(Tick(), float(end))
+        made.take(Tick(), end + 0.5)
+    fires(made.check, lambda: made.take(Reachable(3), 16.5, votes(made.server)), "is no voter, was not asked, and")
+    made.take(Tick(), 17.0, votes(made.server))  # the last resort
 
 
 def test_reads_end() -> None:
@@ -400,6 +441,26 @@ def test_reads_end() -> None:
     wait(2 * most, 950.0)  # the leader has committed nothing of its term
 
 
+def test_reads_that_wait_make_a_round_begin() -> None:
+    found = facts([A1], [A1])
+    check, one = ReadsEnd(found), leader(found, 1, 1)
+    answered = Answered(2, 1, Response(ANSWER, 2, 1, 1, 2, accepted=True))
+    beat = Send(2, Request(APPEND, 1, 2, 1, 1, 1, 1), 2)
+    check.boots(one, LOADED, [])
+    check.takes(one, Read("first"), NOTHING, 0.0)
+    check.takes(one, answered, NOTHING, 0.0)  # no entry of the leader's term is committed
+    one.commit = 1
+    fires(check, lambda: check.takes(one, answered, NOTHING, 0.0), "leader 1 begins no round for 1 reads that wait")
+    check.takes(one, answered, Effects(sends=[beat]), 0.0)
+    check.takes(one, Read("second"), NOTHING, 0.0)
+    ready = [ReadReady("first", 1)]
+    check.takes(one, answered, Effects(sends=[beat], reads_ready=ready), 0.0)
+    check.takes(one, Read("third"), NOTHING, 0.0)
+    ends = Effects(reads_ready=[ReadReady("second", 1)])
+    fires(check, lambda: check.takes(one, answered, ends, 0.0), "leader 1 begins no round for 1 reads that wait")
+    check.takes(one, answered, Effects(reads_ready=[ReadReady("third", 1)]), 0.0)
+
+
 def test_snapshots_are_kept() -> None:
     found = facts([A1, A1, A1])
     check, one = SnapshotsKept(found), found.servers[1]
@@ -412,5 +473,13 @@ def test_snapshots_are_kept() -> None:
     leaders = Snapshot(5, 1, configuration((1,)), b"state")
     installs = Effects(restore=leaders, write=Write(None, 0, (), leaders, install=True))
     check.takes(one, incoming(), installs, 0.0)
+    one.memory.snapshot = leaders
+    wants, refusal = Effects(snapshot_wanted=True), MessageType.INSTALL_SNAPSHOT_RESPONSE
+    fires(check, partial(check.takes, one, Tick(), wants, 0.0), "server 1 asks for a snapshot, and has one up to 5")
+    check.takes(one, Answered(2, 7, Response(refusal, 2, 1, 1, 0, accepted=False)), wants, 0.0)
+    one.memory.snapshot = replace(leaders, index=6)
+    fires(check, partial(check.takes, one, Tick(), wants, 0.0), "server 1 asks for a snapshot, and has one up to 6")
+    one.memory.snapshot = None
+    check.takes(one, Tick(), wants, 0.0)
     for lost in (Effects(restore=leaders), Effects(restore=leaders, write=Write(None, 1, (A1,), number=1))):
         fires(check, partial(check.takes, one, incoming(), lost, 0.0), "does not keep the leader's snapshot up to 5")

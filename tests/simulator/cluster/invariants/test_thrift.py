@@ -78,6 +78,27 @@ def test_one_question_is_on_the_way() -> None:
     asks(1.0 + lost, 6)
 
 
+def test_a_lost_question_is_asked_again_with_the_others() -> None:
+    found = facts([], [], [])
+    check, one = OneQuestion(found), found.servers[1]
+    lost = 2 * found.timing.election_max
+
+    def asks(clock: float, *peers: int) -> None:
+        request = Request(MessageType.CLIENT_REQUEST, 1, 2, 0, 0, 0, 0)
+        sends = [Send(peer, request, round(1000 * clock) + peer) for peer in peers]
+        check.takes(one, Tick(), Effects(sends=sends), clock)
+
+    check.boots(one, LOADED, [])
+    asks(1.0, 2, 3)
+    check.takes(one, Failed(2, 1002), Effects(), 1.1)
+    asks(1.2, 2)
+    check.takes(one, Failed(2, 1202), Effects(), 1.3)
+    asks(1.0 + lost, 2)
+    check.takes(one, Failed(2, round(1000 * (1.0 + lost)) + 2), Effects(), 1.0 + lost)
+    fires(check, lambda: asks(1.1 + lost, 2), "server 1 waits for an answer of server 3 for 2.100 s")
+    check.takes(one, Tick(), Effects(), 1.2 + lost)  # a server that asks nobody has its reasons
+
+
 def test_a_question_that_was_lost_with_its_connection_is_asked_again() -> None:
     found = facts([], [])
     check, one = OneQuestion(found), found.servers[1]

@@ -143,6 +143,8 @@ def test_new_time_outs_change_only_a_wait_that_they_could_not_produce() -> None:
     made.retime(10.1, 2.0, made.middle - 0.1)
     made.retime(10.1, 0.2, 0.15)
     made = Waiting()
+    fires(made.check, lambda: made.retime(10.1, 1.0, made.middle), "changes a wait that fits the new time-outs")
+    made = Waiting()
     fires(made.check, lambda: made.retime(10.0, 0.2, made.middle), "after new time-outs; the wait is 0.100 to 0.200 s")
     fresh = Waiting()
     fresh.check.boots(fresh.server, LOADED, [])
