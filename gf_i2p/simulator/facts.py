@@ -220,8 +220,8 @@ class Facts:
     """The longest time-outs that a server ever has."""
     forged: bool = False
     """Whether a server takes a forged message in this step (`cluster/forgeries.py`)."""
-    denied: bool = False
-    """Whether a leader hears in this step that a follower has none of its entries (`cluster/foreign_answers.py`)."""
+    denier: int | None = None
+    """Server that denies entries in this step, although the server has them (`cluster/foreign_answers.py`)."""
     flow: Flow = field(default_factory=Flow)
     """The limits of replication of all servers."""
     cache_bytes: int = CACHE_BYTES

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from gf_i2p.admin.socket_client import NotListeningError, SocketClosedError, open_response
+from gf_i2p.admin.socket_client import NoListenerError, SocketClosedError, open_response
 
 
 @asynccontextmanager
@@ -94,7 +94,36 @@ async def test_a_connection_that_ends_early(tmp_path: Path, answer: bytes) -> No
                 await response.json()
 
 
+async def test_an_answer_before_the_end_of_the_request_arrives(tmp_path: Path) -> None:
+    answer = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n[]"
+    body = ["x" * 5_000_000]
+    async with (
+        answering(tmp_path / "socket", answer) as address,
+        open_response(address, "POST", "/x", body) as response,
+    ):
+        assert response.status == 413
+        assert await response.json() == []
+
+
+async def test_a_node_that_reads_nothing_does_not_outlast_the_time_limit(tmp_path: Path) -> None:
+    held = asyncio.Event()
+
+    async def hold(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+        await held.wait()
+
+    async def ask() -> None:
+        async with asyncio.timeout(0.05), open_response(str(tmp_path / "socket"), "POST", "/x", ["x" * 5_000_000]):
+            pass
+
+    server = await asyncio.start_unix_server(hold, str(tmp_path / "socket"))
+    async with server:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(asked := asyncio.ensure_future(ask())), 20)
+        assert asked.done()
+        held.set()
+
+
 async def test_nobody_listens(tmp_path: Path) -> None:
-    with pytest.raises(NotListeningError, match="No such file"):
+    with pytest.raises(NoListenerError, match="No such file"):
         async with open_response(str(tmp_path / "socket"), "GET", "/v1/status"):
             pass

@@ -55,7 +55,7 @@ class FarmPages:
         self._may_change = user is None or User(user).role is Role.ADMIN
         self._pages = pages
         self._csrf = csrf
-        self._page: Overview | CommandError | None = None
+        self._event = b""  # the newest server-sent event
         self._watchers = 0
         self._looked = asyncio.Condition()
         self._looking: asyncio.Task[None] | None = None
@@ -125,32 +125,30 @@ class FarmPages:
         try:
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.create_task(self._keep_looking(), name="looking at the farm")
-            last = ""
+            last = b""
             while True:
                 async with self._looked:
                     await self._looked.wait()
-                page = self._page
-                if isinstance(page, Overview):
-                    event = f"data: {json.dumps(self._pages.render('farm.html', page=page))}\n\n"
-                else:
-                    event = f"event: trouble\ndata: {json.dumps(str(page))}\n\n"
                 # A comment tells whether the browser still listens.
-                await response.write((event if event != last else ":\n\n").encode())
-                last = event
+                await response.write(self._event if self._event != last else b":\n\n")
+                last = self._event
         except ConnectionError:
             return response
         finally:
             self._watchers -= 1
 
     async def _keep_looking(self) -> None:
-        """Look at the farm for all open pages together, until no page is open."""
+        """Look at the farm, and make the event for all open pages together, until no page is open."""
         while self._watchers:
             try:
-                self._page = await self.look()
+                html = self._pages.render("farm.html", page=await self.look())
+                event = f"data: {json.dumps(html)}\n\n"
             except CommandError as error:
-                self._page = error
+                event = f"event: trouble\ndata: {json.dumps(str(error))}\n\n"
             except Exception as error:  # noqa: BLE001 -- an open page must not show an old state without a word
-                self._page = CommandError(f"a defect of this program: {type(error).__name__}: {error}")
+                defect = f"a defect of this program: {type(error).__name__}: {error}"
+                event = f"event: trouble\ndata: {json.dumps(defect)}\n\n"
+            self._event = event.encode()
             async with self._looked:
                 self._looked.notify_all()
             await asyncio.sleep(LOOK_SECONDS)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gf_i2p.admin.local_socket import socket_address
-from gf_i2p.admin.socket_client import NotListeningError, SocketClosedError, SocketResponse, open_response
+from gf_i2p.admin.socket_client import NoListenerError, SocketClosedError, SocketResponse, open_response
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.meant import no_node_directory
@@ -119,7 +119,7 @@ async def _open_response(
                     yield response
                     return
                 answer = await response.json()
-    except NotListeningError as error:
+    except NoListenerError as error:
         raise NoAnswerError(f"no node answers in {directory} ({error}). Start it: gf-i2p run {directory}") from error
     except TimeoutError as error:
         raise NoAnswerError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gf_i2p.raft import inputs
 from gf_i2p.raft.effects import Send
-from gf_i2p.simulator.cluster.network import LATE_SHARE, SimulatedNetwork
+from gf_i2p.simulator.cluster.network import SimulatedNetwork
 from gf_i2p.wire.messages import MessageType, Response, decode_request, decode_response, encode_request, encode_response
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class DatagramLink:
     def reset(self, *, lose: bool) -> None:  # noqa: ARG002 -- `SimulatedNetwork` draws whether a message is lost
         """Report all requests on the way as failed; each request may still arrive."""
         flights, self._flights = self._flights, {}
-        late = self._patience * self._net.rng.random() if self._net.rng.random() < LATE_SHARE else 0.0
+        late = self._net.late(self._patience)
         for tag in flights:
             self._net.events.after(late, self.server.enter, self.life, self.server.failed, self._peer.id, tag)
         self._net.events.after(0.0, self.server.enter, self.life, self.server.step, inputs.Reachable(self._peer.id))

@@ -341,8 +341,8 @@ class Faults:
         self._plan_end()
 
     def inviting(self, leader: "SimulatedServer", newcomer: "SimulatedServer") -> None:
-        """Make trouble, if that was planned, while a leader's request to a newcomer is on the way."""
-        if self._troubles and self._farm.rng.random() < _TROUBLE_SHARE and newcomer.id in leader.links:
+        """Make trouble, if that was planned, while a leader's request to a newcomer, or to a leaver, is on the way."""
+        if self._troubles and self._farm.rng.random() < _TROUBLE_SHARE:
             self._troubles -= 1
             trip = self._farm.net.seconds(leader.id, newcomer.id)
             seconds = 2 * trip * self._farm.rng.random()
@@ -352,7 +352,9 @@ class Faults:
         link, rng = leader.links.get(newcomer.id), self._farm.rng
         if self._stopped or link is None:
             return
-        match rng.choice(("reset", "reset", "stall", "newcomer", "newcomer", "leader", "pause")):
+        kind = rng.choice(("reset", "reset", "stall", "newcomer", "newcomer", "leader", "pause"))
+        self._farm.note(newcomer.id, "fault", f"{TROUBLE}: {kind}")
+        match kind:
             case "reset":
                 link.reset(lose=rng.random() < 0.5)
             case "stall":

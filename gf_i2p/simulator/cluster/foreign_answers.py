@@ -29,14 +29,14 @@ _DENIALS: Final = 0.01
 
 
 class ForeignAnswers:
-    """Changes answers on their way, if the plan says so: answers to a leader until the calm."""
+    """Changes answers on their way: those to a leader until the calm, and most of them only if the plan says so."""
 
     def __init__(self, farm: "SimulatedFarm") -> None:
         self._farm = farm
         self._rng = Random(f"foreign answers {farm.plan.seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
         self._leaders: dict[int, int] = {}  # by server: the leader that the server followed last
-        some = farm.plan.ids if self._rng.random() < _STUCK_RUNS else ()
-        self._stuck = {server_id for server_id in some if self._rng.random() < 0.5}
+        stuck = farm.plan.ids if self._rng.random() < _STUCK_RUNS else ()
+        self._stuck = {server_id for server_id in stuck if self._rng.random() < 0.5}
 
     def _changes(self) -> bool:
         plan = self._farm.plan
@@ -48,13 +48,15 @@ class ForeignAnswers:
     def _denies(self) -> bool:
         return bool(self._farm.plan.foreign) and self._rng.random() < _DENIALS and self._changes()
 
-    def passed_on(self, response: Response) -> Response:
-        """Return the answer to a leader's request, as the answer arrives."""
+    def passed_on(self, response: Response, *, leads: bool) -> Response:
+        """Return an answer as it arrives. `leads`: whether the server that has asked leads."""
         if self._farm.calm:
             return response
         if response.type is MessageType.SYNC_LOG_RESPONSE and response.source in self._stuck:
+            self._farm.counts["foreign answers"] += 1
             return replace(response, accepted=False, next_index=1)
-        if response.type is MessageType.APPEND_ENTRIES_RESPONSE and response.accepted and self._denies():
+        is_of_entries = response.type is MessageType.APPEND_ENTRIES_RESPONSE and leads
+        if is_of_entries and response.accepted and self._denies():
             next_index = self._rng.choice((1, max(response.next_index - 2, 1), response.next_index))
             return replace(response, accepted=False, next_index=next_index)
         if response.type is MessageType.SYNC_LOG_RESPONSE and self._changes():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from gf_i2p.raft import inputs
 from gf_i2p.raft.effects import Send
-from gf_i2p.simulator.cluster.network import LATE_SHARE, SimulatedNetwork
+from gf_i2p.simulator.cluster.network import SimulatedNetwork
 from gf_i2p.wire.messages import (
     MessageType,
     Response,
@@ -323,8 +323,7 @@ class ConnectedLink:
         self._connection = None
         self._broken = True
         flights, self._flights = self._flights, deque()
-        # Nobody promises that the core hears of lost requests before it hears of the next connection.
-        late = self._redial[1] * self._net.rng.random() if self._net.rng.random() < LATE_SHARE else 0.0
+        late = self._net.late(self._redial[1])
         for tag, _ in flights:
             self._net.events.after(late, self.server.enter, self.life, self.server.failed, self._peer.id, tag)
         self._dial_later()

@@ -35,7 +35,7 @@ I2P: Final = Delay(0.3, 1.2, 0.01, 20.0)
 """Delay of I2P tunnels of three hops each; the spikes stand for tunnels that are being rebuilt."""
 
 
-LATE_SHARE: Final = 0.25
+_LATE_SHARE: Final = 0.25
 """Share of the broken connections whose lost requests the core hears of late, perhaps after the next connection."""
 
 
@@ -82,6 +82,13 @@ class SimulatedNetwork:
         self.drop_chance = self.duplicate_chance = self.straggle_chance = 0.0
         self._found_at.clear()
         self._ways = {pair: way._replace(spike_chance=0.0) for pair, way in self._ways.items()}
+
+    def late(self, longest: float) -> float:
+        """Return after how many seconds, up to `longest`, a core hears of the requests that a lost connection had.
+
+        Nobody promises that a core hears of lost requests before it hears of the next connection.
+        """
+        return longest * self.rng.random() if self.rng.random() < _LATE_SHARE else 0.0
 
     def seconds(self, sender: int, receiver: int) -> float:
         """Return the random duration of a message's way, in seconds."""

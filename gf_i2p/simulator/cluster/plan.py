@@ -162,7 +162,7 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
     adapting = Random(f"time-outs {seed}")  # noqa: S311
     forging = Random(f"forgeries {seed}")  # noqa: S311
     answering = Random(f"answers {seed}")  # noqa: S311
-    disturbing = Random(f"joins {seed}").random() < 0.4  # noqa: S311
+    disturbing = changing and Random(f"joins {seed}").random() < 0.6  # noqa: S311
     skewed = rng.random() < 0.5
     return RunPlan(
         seed=seed,

@@ -286,13 +286,14 @@ class SimulatedServer:
         self._arm()
 
     def answered(self, peer: int, tag: int, response: Response) -> None:
-        """Take the answer to the request `tag`, in the form in which the answer arrives."""
-        arrived, facts = self._farm.foreign.passed_on(response), self._farm.checker.facts
-        facts.denied = arrived.type is MessageType.APPEND_ENTRIES_RESPONSE and arrived is not response
+        """Take the answer to the request `tag`, in the form in which the answer arrives (`foreign_answers`)."""
+        arrived, facts = self._farm.foreign.passed_on(response, leads=self.core.is_leader), self._farm.checker.facts
+        if arrived.type is MessageType.APPEND_ENTRIES_RESPONSE and arrived is not response:
+            facts.denier = peer
         try:
             self.step(inputs.Answered(peer, tag, arrived))
         finally:
-            facts.denied = False
+            facts.denier = None
 
     def failed(self, peer: int, tag: int) -> None:
         """Note that the request `tag` to this peer gets no answer."""

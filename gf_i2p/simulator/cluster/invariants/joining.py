@@ -70,7 +70,8 @@ class JoinGoesOn(Invariant):
     Otherwise the join would wait for the end of the leader's patience. A newcomer that took nothing of a pack may have
     forgotten the invitation. So the leader invites that newcomer again, at a later tick. After a snapshot, the packs go
     on with the next entry. A request that is lost leaves again a heartbeat after it left. The leader gives a newcomer
-    up only after a refusal, or after `MAX_ROUNDS` answers that are late or bring nothing, and then the leader does so.
+    up only after a refusal, or after `MAX_ROUNDS` answers that are late or bring nothing. After `MAX_ROUNDS` answers
+    that bring nothing, the leader must give up.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -101,9 +102,9 @@ class JoinGoesOn(Invariant):
                 joining.sent(send, clock)
         if effects.notice is not None:
             self._joining.pop(server.id, None)
-            if owed and joining is not None and isinstance(event, Answered):
+            if joining is not None and (owed or joining.anew) and isinstance(event, Answered):
                 self._check_end(server, joining, event.response, effects.notice)
-        elif joining is not None and joining.idle >= MAX_ROUNDS and joining.peer not in server.voters:
+        elif joining is not None and joining.idle >= MAX_ROUNDS:
             raise self.violated(f"newcomer {joining.peer} takes nothing, and leader {server.id} does not give up")
         elif joining is not None and joining.tag is None:
             if effects.snapshot_wanted:
@@ -123,7 +124,10 @@ class JoinGoesOn(Invariant):
 
     def _check_end(self, server: ServerFacts, joining: _Joining, response: Response, why: str) -> None:
         if joining.rounds < MAX_ROUNDS and (_took(joining.request, response) or joining.anew):
-            raise self.violated(f"newcomer {joining.peer} took a request, and leader {server.id} gives up: {why}")
+            raise self.violated(
+                f"leader {server.id} gives newcomer {joining.peer} up, after {joining.rounds} answers that were late "
+                f"or brought nothing: {why}"
+            )
 
 
 def _installed(request: Request | None, event: Input) -> int | None:
@@ -208,14 +212,21 @@ class RemovalTold(Invariant):
             for send in effects.sends:
                 if send.peer in server.voters:
                     self._replication.sent(server, send)
-        elif term == server.term and server.id not in server.voters and isinstance(event, Answered | Stored):
-            told = {send.peer for send in effects.sends if send.request.commit_index > 0}
+        elif self._retires(server, term) and isinstance(event, Answered | Stored):
+            told = {send.peer: send.request.commit_index for send in effects.sends}
             for peer, following in voters.items():
                 is_sound = following.agrees and following.match >= server.memory.base and peer in server.voters
-                if is_sound and peer not in told and not (isinstance(event, Answered) and event.peer == peer):
+                is_told = told.get(peer, -1) >= min(server.commit, following.match)
+                if is_sound and not is_told and not (isinstance(event, Answered) and event.peer == peer):
                     raise self.violated(
                         f"leader {server.id} steps down, and does not tell server {peer} of its removal"
                     )
+
+    @staticmethod
+    def _retires(server: ServerFacts, term: int) -> bool:
+        """Whether a server that led `term` leads no more because all of its log, with its removal, is committed."""
+        is_removed = server.id not in server.voters and server.commit == server.memory.last_index
+        return is_removed and term == server.term
 
 
 @dataclass(slots=True)

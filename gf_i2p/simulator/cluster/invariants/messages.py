@@ -61,9 +61,9 @@ class HonestIndexes(Invariant):
     """A follower tells the index that follows from its log and the request (proposal 150, "Responses"; Raft 5.3).
 
     Accepted: the index after the request's entries. An invitation, and a request to leave, are accepted, and the answer
-    tells the index after the log.
-    Refused: an index after the committed entries, which never differ, and not after the entry that the leader named. An
-    entry of the follower from that index on cannot be the leader's. Or 0 when the follower needs a snapshot. Refused
+    tells the index after the log. Refused: 0 when the follower needs a snapshot; otherwise an index after the committed
+    entries, which never differ, and not after the entry that the leader named. The follower's entry at that index is of
+    a later term than the entry that the leader named, or of the term of the follower's entry that differs. Refused
     because the sender's term is over: the index after the log. A block of a snapshot: the offset behind the block if
     accepted; otherwise an offset behind blocks of this very snapshot, or the block's own offset when the snapshot does
     not help. Entries over a limit are passed over: an AppendEntries is answered as if it were empty. Any other such
@@ -146,7 +146,8 @@ class HonestIndexes(Invariant):
 def _may_agree(server: ServerFacts, request: Request, index: int) -> bool:
     """Whether a follower that refuses entries asks for an entry of its own that the leader's log may have (Raft 5.3).
 
-    The leader's log has no entry of a later term than the entry that the leader named, up to that entry.
+    Up to the entry that the leader named, the leader's log has no entry of a later term. The term of the entry that
+    differs is skipped as a whole (Raft 5.3, end).
     """
     log, named = server.memory, request.last_log_index
     if not 2 < index <= min(named, log.last_index):  # a follower never asks for entry 1
@@ -190,10 +191,10 @@ class PacksTaken(Invariant):
                 return  # a voter refuses packs without an invitation
             taken = server.commit
         if response.accepted:
-            self._taken[server.id] = request.source, request.term, response.next_index - 1
-        elif response.next_index <= request.last_log_index + 1 != taken + 1 == response.next_index:
-            pass  # entries are missing
-        elif response.next_index <= request.last_log_index + 1:
+            self._taken[server.id] = request.source, request.term, max(taken, response.next_index - 1)
+            return
+        is_gap = request.last_log_index != taken and response.next_index == taken + 1
+        if response.next_index <= request.last_log_index + 1 and not is_gap:
             raise self.violated(
                 f"newcomer {server.id} has taken the entries up to {taken} of leader {request.source}, refuses the "
                 f"pack after entry {request.last_log_index}, and asks for entry {response.next_index}"

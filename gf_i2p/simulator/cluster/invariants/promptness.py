@@ -275,7 +275,8 @@ class PatienceEnds(Invariant):
         patience = self._patience.get(server.id)
         if patience is None:
             at = clock if server.started_at is None else server.started_at
-            patience = _Patience(waits_since=at, earliest=at + self.facts.timing.election_min)
+            earliest = at + self.facts.timing.election_min
+            patience = _Patience(waits_since=at, earliest=earliest, wait_ends=earliest)
             self._patience[server.id] = patience
         return patience
 
@@ -404,8 +405,9 @@ class SnapshotsKept(Invariant):
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
         has = server.memory.snapshot
         response = event.response if isinstance(event, Answered) else None
-        if has is not None and response is not None and response.type is MessageType.INSTALL_SNAPSHOT_RESPONSE:
-            self._refused[server.id] = self._refused.get(server.id, 0) if response.accepted else has.index
+        is_of_a_block = response is not None and response.type is MessageType.INSTALL_SNAPSHOT_RESPONSE
+        if has is not None and response is not None and is_of_a_block and not response.accepted:
+            self._refused[server.id] = has.index
         if has is not None and effects.snapshot_wanted and self._refused.get(server.id, 0) < has.index:
             raise self.violated(f"server {server.id} asks for a snapshot, and has one up to {has.index}")
         if effects.restore is not None and (effects.write is None or effects.write.snapshot is not effects.restore):

@@ -92,7 +92,8 @@ class OneQuestion(Invariant):
             asked[send.peer] = send.tag, clock
         if again is not None and again not in asked:
             raise self.violated(f"server {server.id} has lost its question to server {again}, and does not ask again")
-        if isinstance(event, Tick) and clock in (since for _, since in asked.values()):
+        asks = any(send.request.type is MessageType.CLIENT_REQUEST for send in effects.sends)
+        if isinstance(event, Tick) and asks:
             lost = clock - 2 * server.timing.election_max - ROUNDING
             for peer, (_, since) in asked.items():
                 if since < lost and peer in server.voters:

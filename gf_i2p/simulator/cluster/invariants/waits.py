@@ -103,10 +103,10 @@ class WaitsFit(Invariant):
             return
         way = _WAY * timing.election_max if wait.gives_way else 0.0
         is_early = not wait.heard and wait.candidacy is None and before < clock + timing.election_min - ROUNDING
-        is_late = before > clock + timing.election_max * wait.factor + way + ROUNDING
-        if is_early or is_late:
+        latest = clock + timing.election_max * wait.factor + way
+        if is_early or before > latest + ROUNDING:
             self._check_between(server, wait, clock, "new time-outs", way=way)
-        elif abs(before - server.stands_at) > ROUNDING:
+        elif abs(before - server.stands_at) > ROUNDING and before < latest - ROUNDING:
             raise self.violated(f"server {server.id} changes a wait that fits the new time-outs")
 
     # Candidacies -----------------------------------------------------------------------------------------------------

@@ -308,8 +308,9 @@ def test_nobody_is_accused() -> None:
     check = NobodyAccused(found)
     check.steps(found.servers[1], 1, 0, Effects())
     fires(check, lambda: check.steps(found.servers[1], 1, 0, Effects(violation="it lies")), "server 1 says: it lies")
-    found.denied = True
-    check.steps(found.servers[1], 1, 0, Effects(violation="it has lost entries"))
+    found.denier = 2
+    check.steps(found.servers[1], 1, 0, Effects(violation="server 2 has lost acknowledged entries"))
+    fires(check, lambda: check.steps(found.servers[1], 1, 0, Effects(violation="it lies")), "server 1 says: it lies")
 
 
 def test_a_forged_message_is_named_and_changes_nothing() -> None:

@@ -77,8 +77,10 @@ def test_an_end_of_the_join_is_no_lack_of_a_request() -> None:
     inviting.take(Tick())
 
 
-@pytest.mark.parametrize(("next_index", "is_taken"), [(4, False), (5, False), (6, True), (7, True), (8, False)])
-def test_a_newcomer_that_took_entries_is_not_given_up(next_index: int, is_taken: bool) -> None:
+@pytest.mark.parametrize(
+    ("next_index", "is_taken"), [(0, False), (4, True), (5, True), (6, True), (7, True), (8, False)]
+)
+def test_a_newcomer_that_knows_what_it_needs_is_not_given_up(next_index: int, is_taken: bool) -> None:
     inviting = Inviting()
     pack = inviting.pack(4, 2)
     inviting.take(inviting.answer(inviting.invitation), pack)
@@ -87,7 +89,7 @@ def test_a_newcomer_that_took_entries_is_not_given_up(next_index: int, is_taken:
         fires(
             inviting.check,
             lambda: inviting.take(answer, notice="too slow"),
-            "newcomer 3 took a request, and leader 1 gives up: too slow",
+            "leader 1 gives newcomer 3 up, after . answers that were late or brought nothing: too slow",
         )
     else:
         inviting.take(answer, notice="the server takes no entries")
@@ -111,7 +113,11 @@ def test_a_slow_newcomer_is_given_up_only_after_many_rounds() -> None:
     inviting.take(answer, notice="too slow", clock=clock)
     inviting, answer, clock = slow(MAX_ROUNDS - 1)
     early = partial(inviting.take, answer, notice="too slow", clock=clock)
-    fires(inviting.check, early, "newcomer 3 took a request, and leader 1 gives up: too slow")
+    fires(
+        inviting.check,
+        early,
+        "leader 1 gives newcomer 3 up, after . answers that were late or brought nothing: too slow",
+    )
 
 
 def test_a_newcomer_is_given_up_with_a_reason() -> None:
@@ -127,7 +133,7 @@ def test_a_newcomer_that_accepts_the_invitation_is_not_given_up() -> None:
     inviting = Inviting()
     answer = inviting.answer(inviting.invitation)
     fires(
-        inviting.check, lambda: inviting.take(answer, notice="no"), "newcomer 3 took a request, and leader 1 gives up"
+        inviting.check, lambda: inviting.take(answer, notice="no"), "leader 1 gives newcomer 3 up, after . answers"
     )
 
 
@@ -170,6 +176,17 @@ def test_the_packs_go_on_after_the_snapshot() -> None:
         inviting.check,
         lambda: inviting.take(inviting.answer(block, 100), wrong),
         "newcomer 3 has a snapshot up to 4, and leader 1 goes on after 5",
+    )
+
+
+def test_a_newcomer_that_took_nothing_once_is_not_given_up() -> None:
+    inviting = Inviting()
+    inviting.take(inviting.answer(inviting.invitation), inviting.pack(4, 3))
+    answer = inviting.answer(inviting.last, 1, accepted=False)
+    fires(
+        inviting.check,
+        lambda: inviting.take(answer, notice="it is odd"),
+        "leader 1 gives newcomer 3 up, after 1 answers that were late or brought nothing: it is odd",
     )
 
 
@@ -343,7 +360,7 @@ class Removed:
     def __init__(self) -> None:
         self.facts = facts([application("a", 1)] * 3, [], [])
         self.check, self.server = RemovalTold(self.facts), leader(self.facts, 1, 1)
-        self.server.configurations = [(3, (2, 3))]
+        self.server.configurations, self.server.commit = [(3, (2, 3))], 3
         request = Request(MessageType.APPEND_ENTRIES_REQUEST, 1, 2, 1, 1, 2, 0, (application("a", 1),))
         self.take(Tick(), Send(2, request, 1), Send(3, request, 2))
         self.take(self.accepts(2, 1))
@@ -373,6 +390,9 @@ def test_a_leader_tells_of_its_removal_before_it_steps_down() -> None:
     stays.steps_down(Stored(3))
     later.server.term = 2
     later.steps_down(Stored(3))
+    uncommitted = Removed()
+    uncommitted.server.commit = 2
+    uncommitted.steps_down(Stored(3))  # for another reason
 
 
 def test_only_a_leader_accepts_a_change_of_the_servers() -> None:

@@ -137,7 +137,7 @@ def test_requests_are_the_log() -> None:
         ((1, 1, 3, 3), 4, 2, 3, False),  # entries of a later term cannot agree
         ((1, 1, 3, 3), 4, 2, 2, False),  # no follower asks for an entry before the second
         ((1, 1, 1, 3, 3), 5, 2, 3, True),  # entry 3 may agree
-        ((1, 1, 2, 2, 2), 5, 3, 3, False),  # the entry named is of a term that cannot agree as a whole
+        ((1, 1, 2, 2, 2), 5, 3, 3, False),  # the term of the entry that differs is skipped as a whole
         ((1, 1, 1, 2, 2), 5, 3, 3, True),
         ((1, 1, 1, 1), 8, 1, 5, False),  # the log is too short
         ((1, 1, 1, 1), 8, 1, 4, True),
