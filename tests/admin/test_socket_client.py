@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -106,10 +106,14 @@ async def test_an_answer_before_the_end_of_the_request_arrives(tmp_path: Path) -
 
 
 async def test_a_node_that_reads_nothing_does_not_outlast_the_time_limit(tmp_path: Path) -> None:
-    held = asyncio.Event()
+    held, gone = asyncio.Event(), asyncio.Event()
 
-    async def hold(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+    async def hold(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await held.wait()
+        writer.transport.abort()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        gone.set()
 
     async def ask() -> None:
         async with asyncio.timeout(0.05), open_response(str(tmp_path / "socket"), "POST", "/x", ["x" * 5_000_000]):
@@ -121,6 +125,7 @@ async def test_a_node_that_reads_nothing_does_not_outlast_the_time_limit(tmp_pat
             await asyncio.wait_for(asyncio.shield(asked := asyncio.ensure_future(ask())), 20)
         assert asked.done()
         held.set()
+        await gone.wait()
 
 
 async def test_nobody_listens(tmp_path: Path) -> None:

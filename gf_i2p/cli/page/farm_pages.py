@@ -30,8 +30,12 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Ask = Callable[..., Awaitable[Any]]
 """Asks the node: method and path, with `body` and `seconds` by name. Raises `CommandError`."""
 
-LOOK_SECONDS: Final = 1.0
-"""Seconds between two looks at the farm while a browser shows the page."""
+LOOK_SECONDS: Final = 0.4
+"""Least seconds between two looks at the farm while a browser shows the page."""
+_REST: Final = 20
+"""The pause between two looks is so many times as long as a look, so a large farm costs its node little."""
+_LONGEST_PAUSE: Final = 2.0
+"""Most seconds between two looks."""
 _CHANGE_SECONDS: Final = 40.0
 _POLL_SECONDS: Final = 0.1
 
@@ -139,7 +143,9 @@ class FarmPages:
 
     async def _keep_looking(self) -> None:
         """Look at the farm, and make the event for all open pages together, until no page is open."""
+        loop = asyncio.get_running_loop()
         while self._watchers:
+            began = loop.time()
             try:
                 html = self._pages.render("farm.html", page=await self.look())
                 event = f"data: {json.dumps(html)}\n\n"
@@ -151,7 +157,7 @@ class FarmPages:
             self._event = event.encode()
             async with self._looked:
                 self._looked.notify_all()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(min(max(LOOK_SECONDS, _REST * (loop.time() - began)), _LONGEST_PAUSE))
 
     async def _get_file(self, _: web.Request) -> web.Response:
         try:

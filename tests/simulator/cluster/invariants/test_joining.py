@@ -132,9 +132,7 @@ def test_a_newcomer_is_given_up_with_a_reason() -> None:
 def test_a_newcomer_that_accepts_the_invitation_is_not_given_up() -> None:
     inviting = Inviting()
     answer = inviting.answer(inviting.invitation)
-    fires(
-        inviting.check, lambda: inviting.take(answer, notice="no"), "leader 1 gives newcomer 3 up, after . answers"
-    )
+    fires(inviting.check, lambda: inviting.take(answer, notice="no"), "leader 1 gives newcomer 3 up, after . answers")
 
 
 def test_a_snapshot_that_must_be_made_first_is_no_lack_of_a_request() -> None:
