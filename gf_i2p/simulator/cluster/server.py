@@ -18,6 +18,7 @@ from gf_i2p.raft.settings import Timing
 from gf_i2p.simulator.cluster.caller_connections import Order, Post, Query
 from gf_i2p.simulator.cluster.disk import Disk, Loss
 from gf_i2p.simulator.cluster.disk_contents import Store
+from gf_i2p.simulator.cluster.invariants.invariant import OF_JOINS
 from gf_i2p.simulator.cluster.links import Connection, Requester, SimulatedLink
 from gf_i2p.simulator.events import MachineClock
 from gf_i2p.simulator.facts import FarmChoice, Violation, voters_of
@@ -38,11 +39,6 @@ _SPLIT: Final = b"\n"
 
 
 _OF_LEADERS: Final = {MessageType.APPEND_ENTRIES_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST}
-_OF_A_JOIN: Final = {
-    MessageType.JOIN_CLUSTER_REQUEST,
-    MessageType.SYNC_LOG_REQUEST,
-    MessageType.INSTALL_SNAPSHOT_REQUEST,
-}
 
 
 class SimulatedServer:
@@ -258,7 +254,7 @@ class SimulatedServer:
             else:
                 self._farm.checker.sent(self.id, item)
                 link.send(self._with_whole_commit(item) if self._farm.plan.whole_commit else item)
-                if item.request.type in _OF_A_JOIN and not self._is_voter(item.peer):
+                if item.request.type in OF_JOINS and not self._is_voter(item.peer):
                     self._farm.inviting(self, item.peer)
             return
         requester, response = cast("Requester", item.token), item.response

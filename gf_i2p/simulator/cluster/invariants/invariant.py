@@ -24,6 +24,11 @@ OF_LEADERS: Final = frozenset(
 )
 """Requests that only a leader sends."""
 
+OF_JOINS: Final = frozenset(
+    {MessageType.JOIN_CLUSTER_REQUEST, MessageType.SYNC_LOG_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST}
+)
+"""Requests by which a leader brings a newcomer in."""
+
 
 def bytes_of(entries: Iterable[Entry]) -> int:
     """Return the bytes of entries on the wire (proposal 150, "Log Contents"). The core has a function of its own."""

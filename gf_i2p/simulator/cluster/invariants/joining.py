@@ -7,16 +7,13 @@ from typing import Final
 from gf_i2p.raft.effects import Effects, Send
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Stored, Tick
 from gf_i2p.raft.membership_change import MAX_ROUNDS
-from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant
+from gf_i2p.simulator.cluster.invariants.invariant import OF_JOINS, ROUNDING, Invariant
 from gf_i2p.simulator.cluster.invariants.replication import Following, Replication
 from gf_i2p.simulator.facts import Facts, ServerFacts
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.log_values import ClusterServer, LogPack, decode_server_id
 from gf_i2p.wire.messages import MessageType, Request, Response
 
-_STEPS: Final = frozenset(
-    {MessageType.JOIN_CLUSTER_REQUEST, MessageType.SYNC_LOG_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST}
-)
 _CHANGES: Final = frozenset({MessageType.ADD_SERVER_REQUEST, MessageType.REMOVE_SERVER_REQUEST})
 _BEGINNINGS: Final = frozenset({MessageType.JOIN_CLUSTER_REQUEST, MessageType.LEAVE_CLUSTER_REQUEST})
 
@@ -92,7 +89,7 @@ class JoinGoesOn(Invariant):
         for send in effects.sends:
             if send.request.type is MessageType.JOIN_CLUSTER_REQUEST and (joining is None or joining.peer != send.peer):
                 joining = self._joining[server.id] = _Joining(send.peer, server.term)
-            if joining is not None and send.peer == joining.peer and send.request.type in _STEPS:
+            if joining is not None and send.peer == joining.peer and send.request.type in OF_JOINS:
                 if joining.anew and send.request.type is not MessageType.JOIN_CLUSTER_REQUEST:
                     raise self.violated(
                         f"newcomer {send.peer} took nothing of a pack, and leader {server.id} sends no new invitation"
@@ -209,9 +206,7 @@ class RemovalTold(Invariant):
         if server.leads:
             self._led[server.id] = server.term, self._replication.voters(server)
             self._replication.answered(server, event)
-            for send in effects.sends:
-                if send.peer in server.voters:
-                    self._replication.sent(server, send)
+            self._replication.sent_all(server, effects.sends)
         elif self._retires(server, term) and isinstance(event, Answered | Stored):
             told = {send.peer: send.request.commit_index for send in effects.sends}
             for peer, following in voters.items():

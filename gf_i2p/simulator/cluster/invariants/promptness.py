@@ -89,9 +89,7 @@ class LeaderGoesOn(Invariant):
             following = voters[event.peer]
             if _goes_on(flight, event.response, following.match, server.memory.last_index):
                 owed = event.peer
-        for send in effects.sends:
-            if send.peer in server.voters:
-                self._replication.sent(server, send)
+        self._replication.sent_all(server, effects.sends)
         for peer, following in voters.items():
             if len(following.flights) > self.facts.flow.in_flight:
                 raise self.violated(f"leader {server.id} has {len(following.flights)} requests to {peer} on the way")
@@ -146,9 +144,7 @@ class DenialsReported(Invariant):
                 reported.add(event.peer)
                 if effects.violation is None:
                     raise self.violated(f"leader {server.id} does not report server {event.peer}, which denies entries")
-        for send in effects.sends:
-            if send.peer in server.voters:
-                self._replication.sent(server, send)
+        self._replication.sent_all(server, effects.sends)
 
 
 def _match(voters: Mapping[int, Following], voter: int) -> int:
@@ -403,17 +399,19 @@ class SnapshotsKept(Invariant):
         self._refused: dict[int, int] = {}  # by server, the index of its last refused snapshot
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
-        has = server.memory.snapshot
-        response = event.response if isinstance(event, Answered) else None
-        is_of_a_block = response is not None and response.type is MessageType.INSTALL_SNAPSHOT_RESPONSE
-        if has is not None and response is not None and is_of_a_block and not response.accepted:
-            self._refused[server.id] = has.index
-        if has is not None and effects.snapshot_wanted and self._refused.get(server.id, 0) < has.index:
-            raise self.violated(f"server {server.id} asks for a snapshot, and has one up to {has.index}")
+        kept = server.memory.snapshot
+        if kept is not None:
+            if isinstance(event, Answered) and _refuses_a_block(event.response):
+                self._refused[server.id] = kept.index
+            if effects.snapshot_wanted and self._refused.get(server.id, 0) < kept.index:
+                raise self.violated(f"server {server.id} asks for a snapshot, and has one up to {kept.index}")
         if effects.restore is not None and (effects.write is None or effects.write.snapshot is not effects.restore):
             raise self.violated(f"server {server.id} does not keep the leader's snapshot up to {effects.restore.index}")
         if not isinstance(event, Snapshotted):
             return
-        kept = server.memory.snapshot
         if event.last_index >= server.memory.base and (kept is None or kept.index < event.last_index):
             raise self.violated(f"server {server.id} does not keep the snapshot up to {event.last_index}")
+
+
+def _refuses_a_block(response: Response) -> bool:
+    return response.type is MessageType.INSTALL_SNAPSHOT_RESPONSE and not response.accepted

@@ -3,6 +3,7 @@
 A `Replication` knows messages only. So no invariant trusts the leader's own bookkeeping, `raft/follower_progress.py`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gf_i2p.raft.effects import Send
@@ -95,6 +96,12 @@ class Replication:
             following.agrees = True
             following.match = max(following.match, flight.block.last_log_index)
         return flight
+
+    def sent_all(self, server: ServerFacts, sends: Iterable[Send]) -> None:
+        """Take in the requests of a step, as far as they go to voters."""
+        for send in sends:
+            if send.peer in server.voters:
+                self.sent(server, send)
 
     def sent(self, server: ServerFacts, send: Send) -> None:
         """Take in a request to a voter."""
