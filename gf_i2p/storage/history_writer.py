@@ -19,7 +19,7 @@ value goes unnoticed until the file is packed; from then on a checksum of Zstand
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -188,6 +188,11 @@ class History:
         `led`: a term and its leader, by this server's knowledge; Configurations of that term are exported with the
         leader. Raises `OSError`; `durable_index` tells the progress. Raises `HistoryError` as `check_place` does.
         """
+        for _ in self.append_in_steps(entries, led):
+            pass
+
+    def append_in_steps(self, entries: Sequence[Entry], led: tuple[int, int] | None = None) -> Iterator[None]:
+        """Do what `append` does, one entry in each step. The entries are durable when the iterator ends."""
         now = self._now()
         index = self.durable_index
         lines: list[bytes] = []
@@ -200,6 +205,7 @@ class History:
                 servers = _servers_of(entry)
                 if servers is None:
                     others += 1
+                    yield
                     continue
             if others:
                 lines.append(other_line(index - others, index - 1))
@@ -213,6 +219,7 @@ class History:
             if size >= BATCH_BYTES:
                 self._write(b"".join(lines), index)
                 lines, size = [], 0
+            yield
         if others:
             lines.append(other_line(index - others + 1, index))
         if lines:

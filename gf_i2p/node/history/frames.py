@@ -5,7 +5,7 @@ A frame begins with the lengths of head and body, 4 bytes each, big-endian. The 
     {"do": "open", "directory": ..., "cluster": ..., "server": ..., "rotation": {...}}
     {"do": "append", "led": [term, leader] or null, "urgent": ...}
                                                          the body has the entries, as in an AppendEntries request;
-                                                         what is not urgent waits until the machine is idle;
+                                                         what is not urgent waits for an idle machine, for a while;
                                                          all other requests are urgent
     {"do": "gap", "last": index, "servers": [...] or null}
     {"do": "rotate"}

@@ -7,17 +7,20 @@ process finishes the present write first; the next history process waits for tha
 An undeclared error ends the process, with the traceback on standard error. The node starts another one.
 
 Entries are written by a thread that runs when no other program wants the processor (`run_when_idle`). So consensus has
-the processors to itself. A thread that never runs would let the log grow, because the log keeps the entries until they
-are in the history. So a request that is urgent is done by the main thread, which has only a low priority.
+the processors to itself. On a busy machine that thread hardly runs, and the log grows, because the log keeps the
+entries until they are in the history. So the main thread, which has only a low priority, does three things itself:
+a request that is urgent, a request with a large value, and the rest of a request that takes too long.
 """
 
+import math
 import os
 import queue
 import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from io import FileIO, RawIOBase
@@ -35,6 +38,15 @@ NICENESS: Final = 10
 """The log and the farm come first."""
 MEMORY_BYTES: Final = 512 << 20
 """Most bytes of data. A value of 1 MiB that is all nested lists takes some 50 MiB while the process reads the value."""
+
+
+PATIENT_SECONDS: Final = 5.0
+"""After this time the main thread does the rest of a request."""
+PATIENT_VALUE_BYTES: Final = 1 << 16
+"""Largest value for the thread that hardly runs on a busy machine. The thread must finish a value that it has begun.
+
+With four programs that wanted two cores, two values of 1 MiB took that thread 94 seconds.
+"""
 
 
 class HistoryService:
@@ -77,10 +89,7 @@ class HistoryService:
                 head, body = request
                 if head["do"] == "append":
                     packing.note_entries()
-                if head.get("urgent", True):
-                    self._answer(history, head, body)
-                else:
-                    patient.submit(self._answer, history, head, body).result()
+                self._answer(history, head, body, patient)
                 packing.wake()
         finally:
             patient.shutdown()
@@ -117,13 +126,19 @@ class HistoryService:
         self._send({"last_term": history.last_term, "cut_bytes": history.cut_bytes} | _state(history))
         return history
 
-    def _answer(self, history: History, request: Head, body: bytes) -> None:
+    def _answer(self, history: History, request: Head, body: bytes, patient: ThreadPoolExecutor) -> None:
         error: Head = {}
         try:
             match request["do"]:
                 case "append":
-                    led = request["led"]
-                    history.append(decode_entries(body), led and (led[0], led[1]))
+                    entries = decode_entries(body)
+                    led = request["led"] and (request["led"][0], request["led"][1])
+                    if request["urgent"] or any(len(entry.value) > PATIENT_VALUE_BYTES for entry in entries):
+                        history.append(entries, led)
+                    else:
+                        steps = history.append_in_steps(entries, led)
+                        patient.submit(_go_on, steps, time.monotonic() + PATIENT_SECONDS).result()
+                        _go_on(steps)
                 case "gap":
                     history.gap(request["last"], request["servers"])
                 case "rotate":
@@ -144,6 +159,13 @@ class HistoryService:
             frame = memoryview(b"".join(encode_frame(head)))
             while frame:
                 frame = frame[self._answers.write(frame) :]
+
+
+def _go_on(steps: Iterator[None], until: float = math.inf) -> None:
+    """Take the next steps, until none is left, or until the clock (`time.monotonic`) shows `until`."""
+    for _ in steps:
+        if time.monotonic() >= until:
+            return
 
 
 def _state(history: History) -> dict[str, Any]:

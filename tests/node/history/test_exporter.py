@@ -388,16 +388,16 @@ async def test_the_history_of_another_server_keeps_a_node_from_starting(tmp_path
 
 async def test_a_defect_costs_a_moment_and_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gf_i2p.node.farm_tasks._AGAIN_SECONDS", 0.01)
-    real = History.append
+    real = History.append_in_steps
     failed: list[bool] = []
 
-    def append(self: History, entries: Any, led: Any) -> None:
+    def append(self: History, entries: Any, led: Any) -> Any:
         if len(failed) < 3:
             failed.append(True)
             raise ZeroDivisionError
-        real(self, entries, led)
+        return real(self, entries, led)
 
-    monkeypatch.setattr(History, "append", append)
+    monkeypatch.setattr(History, "append_in_steps", append)
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         await exported(node, await post(node, b"1", b"2"))
