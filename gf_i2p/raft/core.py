@@ -450,6 +450,7 @@ class Core:
         if response.term > self._state.term:
             fault = self._raise_term(event.peer, response.term, is_answer=True)
             if fault is not None:
+                self._inquiry.failed(event.peer, event.tag)  # ask again: more such answers may raise the term
                 self._state.effects.violation = fault
                 return
         elif response.term == self._state.term:
@@ -477,6 +478,7 @@ class Core:
         if isinstance(self._role, Leader):
             self._role.resign()
             self._await_election()  # only a leader had no time-out running
+            self._inquiry.forget_flights()
             self._inquiry.begin_anew(self._now, self._state.timing.doubt)
         self._role = None
         self._timeout.trust(same_leader=leader == self._state.leader != NOBODY)

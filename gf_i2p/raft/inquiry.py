@@ -79,6 +79,10 @@ class Inquiry:
         """Note a new connection to a peer: a question on an earlier connection gets no answer."""
         self._flights.pop(peer, None)
 
+    def forget_flights(self) -> None:
+        """Note the end of this server's leadership: a leader takes no answers to its earlier questions."""
+        self._flights.clear()
+
     def failed(self, peer: int, tag: int) -> None:
         """Note that a request gets no answer."""
         if self._flights.get(peer, (0, 0.0))[0] == tag:
@@ -107,16 +111,17 @@ class Inquiry:
         return len(agreeing) + (self._state.id in members) >= majority(len(members))
 
     def may_agree(self, now: float) -> bool:
-        """Return whether the members that have not answered could still make `agreed` true."""
+        """Return whether the members that have not answered, or are asked again, could still make `agreed` true."""
         members = self._state.configurations.voters
-        valid = [answer for answer in self._answers.values() if self._is_valid(answer, now)]
+        final = {peer: answer for peer, answer in self._answers.items() if peer not in self._flights}
+        valid = [answer for answer in final.values() if self._is_valid(answer, now)]
         heard = {answer.leader for answer in valid if answer.hears}
         open_members = [
             member
             for member in members
             if member != self._state.id
             and member not in heard
-            and (not self._is_valid(answer := self._answers.get(member), now) or self._agrees(answer, now))
+            and (not self._is_valid(answer := final.get(member), now) or self._agrees(answer, now))
         ]
         return len(open_members) + (self._state.id in members) >= majority(len(members))
 

@@ -1,5 +1,7 @@
 """The question before an election: whose word keeps a server from standing, and for how long."""
 
+from functools import partial
+
 import pytest
 
 from gf_i2p.raft import inputs
@@ -264,3 +266,38 @@ def test_the_question_says_nothing_of_the_log() -> None:
 def test_after_its_start_a_server_asks_nobody_for_a_while() -> None:
     lab = Lab(3)
     assert lab.core(1).deadline == lab.now + LAN.doubt
+
+
+def test_an_earlier_answer_does_not_count_against_an_election_while_the_peer_is_asked_again() -> None:
+    asks = inquiry(5)
+    for peer in (2, 3, 4):
+        answer(asks, peer, leader=5, hears=True)
+    asks.ask(0.1)
+    asks.is_due = True
+    agrees = partial(Response, MessageType.APPEND_ENTRIES_RESPONSE, destination=NOBODY, term=1, next_index=0)
+    assert not asks.completes(2, asks._flights[2][0], agrees(2, accepted=False), 0.2)
+    assert asks.is_due, "servers 3 and 4 may have lost the leader meanwhile"
+    assert asks.completes(3, asks._flights[3][0], agrees(3, accepted=False), 0.2)
+
+
+def test_a_former_leader_asks_also_the_peers_that_it_had_asked_before_it_led() -> None:
+    lab = Lab(3)
+    lab.step(2, inputs.Reachable(3))
+    lab.network.clear()  # the answer comes while server 2 leads
+    lab.elect(2)
+    lab.isolate(2)
+    lab.step(2, inputs.StepDown())
+    asked: set[int] = set()
+    while not asked:
+        lab.now = lab.core(2).deadline
+        effects = lab.step(2, inputs.Tick())
+        asked = {send.peer for send in effects.sends if send.request.type is MessageType.CLIENT_REQUEST}
+    assert asked == {1, 3}
+
+
+def test_a_question_is_over_when_the_answer_claims_a_term_that_is_too_far() -> None:
+    lab = Lab(3)
+    effects = lab.step(1, inputs.Reachable(2))
+    far = Response(MessageType.APPEND_ENTRIES_RESPONSE, 2, NOBODY, 1 << 40, 0, accepted=False)
+    assert lab.step(1, inputs.Answered(2, effects.sends[0].tag, far)).violation is not None
+    assert 2 not in lab.core(1)._inquiry._flights

@@ -35,6 +35,7 @@ OTHER_COUNTS: Final = (
     "messages forged",
     "requests over a limit",
     "foreign answers",
+    "answers of slow newcomers",
 )
 
 _TROUBLES: Final = 3

@@ -4,7 +4,7 @@ None of the answers claims more than is true, so nothing may be lost. `docs/desi
 
 - A newcomer refuses an invitation, or the leader's snapshot. It takes only a part of a pack, or asks for the whole log
   again, as JRaft does when a restart has made it forget the invitation; or it asks for an entry that was never offered.
-  Some newcomers never take anything of a pack, for example because the disk is full.
+  Some newcomers never take anything of a pack, for example because the disk is full. Some take long for each pack.
 - A follower refuses a snapshot, or asks for its beginning. A follower denies entries that it has acknowledged: JRaft
   acknowledges entries that a crash may lose.
 - A follower that is asked for the leader tells a next index of 0, and names a leader of long ago.
@@ -24,6 +24,9 @@ _STUCK_RUNS: Final = 0.25
 """Share of the runs that have newcomers that take nothing."""
 
 
+_SLOW_RUNS: Final = 0.2
+"""Share of the runs that have slow newcomers, of this program or another."""
+
 _DENIALS: Final = 0.01
 """Share of the answers about entries that may be a denial."""
 
@@ -37,6 +40,9 @@ class ForeignAnswers:
         self._leaders: dict[int, int] = {}  # by server: the leader that the server followed last
         stuck = farm.plan.ids if self._rng.random() < _STUCK_RUNS else ()
         self._stuck = {server_id for server_id in stuck if self._rng.random() < 0.5}
+        self._slowness = Random(f"slow newcomers {farm.plan.seed}")  # noqa: S311 -- apart, so that each seed keeps its rest
+        slow = farm.plan.ids if self._slowness.random() < _SLOW_RUNS else ()
+        self._slow = {server_id for server_id in slow if self._slowness.random() < 0.5}
 
     def _changes(self) -> bool:
         plan = self._farm.plan
@@ -67,6 +73,13 @@ class ForeignAnswers:
         if response.type is MessageType.INSTALL_SNAPSHOT_RESPONSE and self._changes():
             return replace(response, accepted=False, next_index=self._rng.choice((0, response.next_index, 1 << 20)))
         return response
+
+    def held_up(self, response: Response) -> float:
+        """Return the seconds by which an answer arrives later, because the newcomer needs long to take a pack."""
+        if self._farm.calm or response.source not in self._slow or response.type is not MessageType.SYNC_LOG_RESPONSE:
+            return 0.0
+        self._farm.counts["answers of slow newcomers"] += 1
+        return self._farm.plan.timing.election_max * self._slowness.uniform(0.9, 1.4)
 
     def said(self, server_id: int, leader: int, response: Response) -> Response:
         """Return a server's answer to a question for the leader. `leader`: whom the server follows now, or `NOBODY`."""

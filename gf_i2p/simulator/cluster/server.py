@@ -283,6 +283,12 @@ class SimulatedServer:
 
     def answered(self, peer: int, tag: int, response: Response) -> None:
         """Take the answer to the request `tag`, in the form in which the answer arrives (`foreign_answers`)."""
+        if seconds := self._farm.foreign.held_up(response):
+            self._farm.events.after(seconds, self.enter, self.life, self._take_answer, peer, tag, response)
+        else:
+            self._take_answer(peer, tag, response)
+
+    def _take_answer(self, peer: int, tag: int, response: Response) -> None:
         arrived, facts = self._farm.foreign.passed_on(response, leads=self.core.is_leader), self._farm.checker.facts
         if arrived.type is MessageType.APPEND_ENTRIES_RESPONSE and arrived is not response:
             facts.denier = peer

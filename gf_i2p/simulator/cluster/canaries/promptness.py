@@ -31,6 +31,11 @@ _promise = State.promise
 _send_about = State.send_about
 
 
+def _waits_for_its_time_out(inquiry: Inquiry, peer: int, tag: int, response: Response, now: float) -> bool:
+    inquiry.answered(peer, tag, response)
+    return False
+
+
 def _gives_no_answer(follower: Follower, token: Token, request: Request) -> None:
     pass
 
@@ -196,4 +201,5 @@ def promptness_canaries() -> Iterator[Canary]:
         (Follower, "_install", _forgets_the_invitation),
     )
     yield core("forgives-loss", "does not report a server that lost its log", (Leader, "answered", _forgives_a_loss))
+    yield core("waits-on", "stands at the end of a time-out only", (Inquiry, "completes", _waits_for_its_time_out))
     yield core("believes-names", "takes a leader of long ago for a live one", (Inquiry, "_agrees", _believes_names))

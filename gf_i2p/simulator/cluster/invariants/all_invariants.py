@@ -6,6 +6,7 @@ add the class to `ALL`.
 
 from typing import Final
 
+from gf_i2p.simulator.cluster.invariants.elections import ElectionsHeld
 from gf_i2p.simulator.cluster.invariants.evidence import (
     CommitsProven,
     JoinersCaughtUp,
@@ -131,6 +132,7 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     CommitsProven,
     PatientServers,
     JoinersCaughtUp,
+    ElectionsHeld,
     CallersAnswered,
     HonestIndexes,
     LeaderGoesOn,

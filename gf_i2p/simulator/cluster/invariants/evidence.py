@@ -18,7 +18,7 @@ from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, MessageType
 
-_ALMOST: Final = 5
+ALMOST: Final = 5
 """Entries that a new voter may lack, whatever the time (`gf_i2p/raft/membership_change.py`)."""
 
 
@@ -298,7 +298,7 @@ class JoinersCaughtUp(Invariant):
             earlier = {each for at, voters in leader.configurations if at < index for each in voters}
             for joiner in set(voters_of(entry)) - earlier - set(leader.bootstrap):
                 has = self.facts.servers[joiner].durable.last_index
-                if has < owed and has + _ALMOST < leader.commit:
+                if has < owed and has + ALMOST < leader.commit:
                     raise self.violated(
                         f"leader {leader.id} adds server {joiner}, which has {has} of {leader.commit} committed entries"
                     )

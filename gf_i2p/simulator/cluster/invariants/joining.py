@@ -6,10 +6,11 @@ from typing import Final
 
 from gf_i2p.raft.effects import Effects, Send
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Stored, Tick
-from gf_i2p.raft.membership_change import MAX_ROUNDS
+from gf_i2p.raft.membership_change import JOIN_PATIENCE, MAX_ROUNDS
+from gf_i2p.simulator.cluster.invariants.evidence import ALMOST
 from gf_i2p.simulator.cluster.invariants.invariant import OF_JOINS, ROUNDING, Invariant
 from gf_i2p.simulator.cluster.invariants.replication import Following, Replication
-from gf_i2p.simulator.facts import Facts, ServerFacts
+from gf_i2p.simulator.facts import Facts, ServerFacts, Voters
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.log_values import ClusterServer, LogPack, decode_server_id
 from gf_i2p.wire.messages import MessageType, Request, Response
@@ -36,6 +37,8 @@ class _Joining:
     """Number of answers that brought nothing, or came late: as many as the leader may count at most."""
     idle: int = 0
     """Number of answers that brought nothing."""
+    whole: bool = False
+    """Whether the latest request has all entries that the newcomer lacks of those that the leader has committed."""
 
     def answered(self, event: Input, clock: float, patience: float) -> bool:
         """Take in an answer or a loss. Return whether the leader must go on at once.
@@ -56,9 +59,11 @@ class _Joining:
         self.rounds += self.anew or clock - self.sent_at > patience
         return not self.anew
 
-    def sent(self, send: Send, clock: float) -> None:
-        """Take in a request to the newcomer."""
+    def sent(self, send: Send, clock: float, commit: int) -> None:
+        """Take in a request to the newcomer. `commit`: the leader's commit index."""
         self.tag, self.request, self.anew, self.sent_at = send.tag, send.request, False, clock
+        is_pack = send.request.type is MessageType.SYNC_LOG_REQUEST
+        self.whole = is_pack and _end(send.request) >= commit
 
 
 class JoinGoesOn(Invariant):
@@ -68,7 +73,8 @@ class JoinGoesOn(Invariant):
     forgotten the invitation. So the leader invites that newcomer again, at a later tick. After a snapshot, the packs go
     on with the next entry. A request that is lost leaves again a heartbeat after it left. The leader gives a newcomer
     up only after a refusal, or after `MAX_ROUNDS` answers that are late or bring nothing. After `MAX_ROUNDS` answers
-    that bring nothing, the leader must give up.
+    that bring nothing, the leader must give up. A newcomer that takes all committed entries within the maximum election
+    time-out becomes a voter at once, and so does a newcomer that lacks fewer than `ALMOST` entries (thesis 4.2.1).
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -77,6 +83,8 @@ class JoinGoesOn(Invariant):
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
         joining = self._joining.get(server.id)
+        if joining is not None and joining.peer in server.voters and isinstance(event, Answered):
+            self._check_voter(server, joining, event, clock)
         if joining is not None and (not server.leads or server.term != joining.term or joining.peer in server.voters):
             del self._joining[server.id]
             joining = None
@@ -85,6 +93,7 @@ class JoinGoesOn(Invariant):
         if joining is not None and joining.peer not in server.contacts and effects.notice is None:
             raise self.violated(f"leader {server.id} gives newcomer {joining.peer} up, and gives no reason")
         installed = None if joining is None else _installed(joining.request, event)
+        caught_up = joining is not None and self._has_caught_up(server, joining, event, clock)
         owed = joining is not None and joining.answered(event, clock, self.facts.timing.election_max)
         for send in effects.sends:
             if send.request.type is MessageType.JOIN_CLUSTER_REQUEST and (joining is None or joining.peer != send.peer):
@@ -96,7 +105,9 @@ class JoinGoesOn(Invariant):
                     )
                 if owed and installed is not None and send.request.type is MessageType.SYNC_LOG_REQUEST:
                     self._check_first_pack(server, send, installed)
-                joining.sent(send, clock)
+                if caught_up:
+                    raise self.violated(f"newcomer {send.peer} has caught up, and leader {server.id} sends it more")
+                joining.sent(send, clock, server.commit)
         if effects.notice is not None:
             self._joining.pop(server.id, None)
             if joining is not None and (owed or joining.anew) and isinstance(event, Answered):
@@ -111,6 +122,17 @@ class JoinGoesOn(Invariant):
             if server.deadline > joining.sent_at + server.timing.heartbeat + ROUNDING:
                 raise self.violated(f"leader {server.id} has no request to newcomer {joining.peer}, and plans none")
 
+    def _has_caught_up(self, server: ServerFacts, joining: _Joining, event: Input, clock: float) -> bool:
+        """Whether the event is the answer of a newcomer that took all entries, and did so in time."""
+        if not isinstance(event, Answered) or (event.peer, event.tag) != (joining.peer, joining.tag):
+            return False
+        if joining.request is None or event.response.term != server.term:
+            return False
+        in_time = clock - joining.sent_at <= self.facts.timing.election_max - ROUNDING
+        next_index = event.response.next_index
+        is_far = next_index > max(server.memory.base, 1)
+        return joining.whole and in_time and is_far and next_index == _end(joining.request) + 1
+
     def _check_first_pack(self, server: ServerFacts, send: Send, installed: int) -> None:
         previous = send.request.last_log_index
         if previous != installed:
@@ -119,12 +141,30 @@ class JoinGoesOn(Invariant):
                 f"{previous}"
             )
 
+    def _check_voter(self, server: ServerFacts, joining: _Joining, event: Answered, clock: float) -> None:
+        request, next_index = joining.request, event.response.next_index
+        if request is None or request.type is not MessageType.SYNC_LOG_REQUEST or event.tag != joining.tag:
+            return
+        came_back = _took_nothing(request, event.response)  # a server that was a voter before
+        lacks = server.commit + 1 - next_index
+        in_time = joining.whole and clock - joining.sent_at <= self.facts.slowest.election_max + ROUNDING
+        if lacks >= ALMOST and not came_back and not (in_time and next_index > _end(request)):
+            raise self.violated(
+                f"newcomer {joining.peer} lacks {lacks} entries, and leader {server.id} makes it a voter"
+            )
+
     def _check_end(self, server: ServerFacts, joining: _Joining, response: Response, why: str) -> None:
         if joining.rounds < MAX_ROUNDS and (_took(joining.request, response) or joining.anew):
             raise self.violated(
                 f"leader {server.id} gives newcomer {joining.peer} up, after {joining.rounds} answers that were late "
                 f"or brought nothing: {why}"
             )
+
+
+def _adds(effects: Effects) -> bool:
+    """Whether a step has appended a Configuration."""
+    entries = () if effects.write is None else effects.write.entries
+    return any(entry.value_type is ValueType.CONFIGURATION for entry in entries)
 
 
 def _installed(request: Request | None, event: Input) -> int | None:
@@ -138,8 +178,12 @@ def _took(request: Request | None, response: Response) -> bool:
     """Whether a newcomer has taken a request, or a part of a pack."""
     if request is None or request.type is not MessageType.SYNC_LOG_REQUEST:
         return response.accepted
-    first = request.last_log_index + 1
-    return first < response.next_index <= first + len(LogPack.decode(request.entries[0].value).entries)
+    return request.last_log_index + 1 < response.next_index <= _end(request) + 1
+
+
+def _end(pack: Request) -> int:
+    """Return the index of the last entry in a pack."""
+    return pack.last_log_index + len(LogPack.decode(pack.entries[0].value).entries)
 
 
 def _took_nothing(request: Request | None, response: Response) -> bool:
@@ -234,10 +278,17 @@ class _Leavers:
     answers to all requests void."""
     gone: set[int] = field(default_factory=set)
     """Servers that know that their removal is committed."""
+    told: dict[int, float] = field(default_factory=dict)
+    """By server that does not know of its removal: the time of the removal."""
+    voters: Voters = ()
+    """The voters after the last step."""
 
 
 class LeaversForgotten(Invariant):
-    """A leader sends no entries to a removed server that knows that its removal is committed (thesis 4.2.2)."""
+    """A leader sends no entries to a removed server that knows that its removal is committed (thesis 4.2.2).
+
+    Until then, and for `JOIN_PATIENCE` maximum election time-outs, the leader stays in contact with the removed server.
+    """
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -262,6 +313,15 @@ class LeaversForgotten(Invariant):
                 raise self.violated(f"leader {server.id} sends entries to server {peer}, which knows of its removal")
             last = request.last_log_index + len(request.entries)
             leavers.flights.setdefault(peer, {})[tag] = request.commit_index, last
+        for peer in set(leavers.voters) - {*server.voters, server.id}:
+            leavers.told[peer] = clock
+        leavers.voters = server.voters
+        patience = JOIN_PATIENCE * self.facts.timing.election_max
+        for peer, since in tuple(leavers.told.items()):
+            if peer in leavers.gone or peer in server.voters or clock >= since + patience - ROUNDING:
+                del leavers.told[peer]
+            elif peer not in server.contacts:
+                raise self.violated(f"leader {server.id} forgets server {peer}, which does not know of its removal")
 
     def _take(self, server: ServerFacts, leavers: _Leavers, event: Answered | Failed | Reachable) -> None:
         peer, flights = event.peer, leavers.flights[event.peer]
@@ -285,7 +345,8 @@ class ChangesExplained(Invariant):
     """A leader refuses a change of the servers only for a reason (thesis 4.1, and Ongaro's correction of 2015).
 
     A server that does not lead accepts none. The reasons: this change or another is under way; the last Configuration,
-    or an entry of the leader's term, is not committed; the change would change nothing, or leave no server.
+    or an entry of the leader's term, is not committed; the change would change nothing, or leave no server. A leader's
+    answer tells the index after its log. A leader begins an accepted change at once.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -302,14 +363,36 @@ class ChangesExplained(Invariant):
         if not server.leads:
             return
         if isinstance(event, Incoming) and event.request.type in _CHANGES:
+            write = effects.write
+            after = server.memory.last_index + 1 if write is None or not write.entries else write.first_index
             for reply in effects.replies:
-                if reply.token is event.token and not reply.response.accepted:
+                if reply.token is not event.token:
+                    continue
+                if reply.response.next_index != after:
+                    raise self.violated(
+                        f"leader {server.id} answers a {event.request.type.name} with the index "
+                        f"{reply.response.next_index}, and its log ends before {after}"
+                    )
+                if not reply.response.accepted:
                     self._check(server, event.request)
-        entries = () if effects.write is None else effects.write.entries
-        if effects.notice is not None or any(entry.value_type is ValueType.CONFIGURATION for entry in entries):
+                elif not self._begins(server, event.request, effects):
+                    name = event.request.type.name
+                    raise self.violated(f"leader {server.id} accepts a {name}, and does not begin the change")
+        if effects.notice is not None or _adds(effects):
             self._pending.pop(server.id, None)  # the change has failed, or is in the log
         if any(send.request.type in _BEGINNINGS for send in effects.sends):
             self._pending[server.id] = server.term
+
+    @staticmethod
+    def _begins(server: ServerFacts, request: Request, effects: Effects) -> bool:
+        """Whether a step begins an accepted change: by a request to the server in question, or by a Configuration."""
+        told = {send.peer: send.request.type for send in effects.sends if send.request.type in _BEGINNINGS}
+        if request.type is MessageType.REMOVE_SERVER_REQUEST:
+            leaver = decode_server_id(request.entries[0].value)
+            return _adds(effects) if leaver == server.id else told == {leaver: MessageType.LEAVE_CLUSTER_REQUEST}
+        newcomer = ClusterServer.decode(request.entries[0].value).id
+        is_there = newcomer in server.voters
+        return told == ({} if is_there else {newcomer: MessageType.JOIN_CLUSTER_REQUEST})
 
     def _check(self, server: ServerFacts, request: Request) -> None:
         commit, log, voters = server.commit, server.memory, server.voters

@@ -104,7 +104,8 @@ class MembershipKnown(Invariant):
 class ContactsMarked(Invariant):
     """A core's mark of its contacts changes whenever the contacts change: the node looks at the mark only.
 
-    The contacts are the other voters. A leader also has contacts that join or leave, and sends to contacts only.
+    The contacts are the other voters. A leader also has contacts that join or leave, and sends to contacts only. A
+    contact keeps its endpoint.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -119,6 +120,8 @@ class ContactsMarked(Invariant):
         self._last[server.id] = server.contacts_mark, server.contacts
         if mark == server.contacts_mark and contacts != server.contacts:
             raise self.violated(f"server {server.id} changes its contacts from {contacts} to {server.contacts} unseen")
+        if any(contacts.get(peer, endpoint) != endpoint for peer, endpoint in server.contacts.items()):
+            raise self.violated(f"server {server.id} had the contacts {contacts}, and now has {server.contacts}")
         reached = {send.peer for send in effects.sends} if server.leads else set()
         if not reached <= server.contacts.keys():
             raise self.violated(f"leader {server.id} sends to {reached}, and has the contacts {server.contacts}")

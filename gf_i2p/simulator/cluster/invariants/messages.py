@@ -67,7 +67,8 @@ class HonestIndexes(Invariant):
     because the sender's term is over: the index after the log. A block of a snapshot: the offset behind the block if
     accepted; otherwise an offset behind blocks of this very snapshot, or the block's own offset when the snapshot does
     not help. Entries over a limit are passed over: an AppendEntries is answered as if it were empty. Any other such
-    request is refused, a snapshot with 0. Then the server says that it cannot follow its leader. A question for the
+    request is refused, a snapshot with 0. Then the server says that it cannot follow its leader, until it has taken
+    entries or a snapshot. A question for the
     leader: an index above 0 if the server leads, or hears the leader that it names; otherwise 0, and nobody is named.
     """
 
@@ -75,14 +76,21 @@ class HonestIndexes(Invariant):
         super().__init__(facts)
         self._blocks: dict[int, tuple[tuple[int, int, int], int]] = {}
         """By server: the sender, index and term of the snapshot whose blocks the server takes, and the bytes so far."""
+        self._stuck: dict[int, bool] = {}  # by server: whether it could not follow its leader after the last step
 
     def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
         self._blocks.pop(server.id, None)
+        self._stuck[server.id] = False
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        could_not_follow = self._stuck.get(server.id, False)
+        self._stuck[server.id] = server.cannot_follow
         if not isinstance(event, Incoming):
             return
         request = event.request
+        accepts = any(reply.response.accepted for reply in effects.gated_replies)
+        if could_not_follow and not server.cannot_follow and not accepts and effects.restore is None:
+            raise self.violated(f"server {server.id} can follow its leader again, and has taken nothing")
         if request.type is MessageType.CLIENT_REQUEST and not request.entries:
             for reply in effects.replies:
                 self._check_question(server, reply.response)

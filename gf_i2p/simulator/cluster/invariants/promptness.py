@@ -23,6 +23,7 @@ from gf_i2p.raft.inputs import (
     Tick,
     Unreachable,
 )
+from gf_i2p.raft.settings import Timing
 from gf_i2p.simulator.cluster.invariants.invariant import ROUNDING, Invariant
 from gf_i2p.simulator.cluster.invariants.replication import Flight, Following, Replication
 from gf_i2p.simulator.facts import Facts, ServerFacts
@@ -213,6 +214,8 @@ class PatienceEnds(Invariant):
     server waits for the minimum election time-out. A server outside its Configuration waits until a candidate asks for
     its vote, or for `LAST_RESORT` time-outs. A server that hears its leader asks nobody for the leader. Neither does a
     server within `Timing.doubt` of its start, or of the end of its leadership, unless a new connection comes up.
+    `Timing.doubt` is at least half of the minimum election time-out and two heartbeats, and at most that time-out.
+    `Timing.doubt_when_refused` is shorter, and longer than a heartbeat.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -221,6 +224,7 @@ class PatienceEnds(Invariant):
 
     def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
         self._patience.pop(server.id, None)
+        self._check_timing(server.timing)
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
         patience = self._of(server, clock)
@@ -258,6 +262,7 @@ class PatienceEnds(Invariant):
 
     def retimed(self, server: ServerFacts, clock: float) -> None:
         patience, timing = self._of(server, clock), server.timing
+        self._check_timing(timing)
         patience.wait_ends = server.stands_at
         if server.leads:
             return
@@ -266,6 +271,12 @@ class PatienceEnds(Invariant):
         # The first time-out has not ended, so the wait is drawn again if the new time-outs could not produce it.
         waits = patience.heard_at == float("-inf") and not patience.stood and clock < patience.earliest
         patience.earliest = earliest if waits else min(patience.earliest, earliest)
+
+    def _check_timing(self, timing: Timing) -> None:
+        least = max(2 * timing.heartbeat, timing.election_min / 2)
+        fits = timing.heartbeat < timing.doubt_when_refused < timing.doubt
+        if not fits or not least - ROUNDING <= timing.doubt <= timing.election_min:
+            raise self.violated(f"{timing} has a doubt of {timing.doubt:g} and {timing.doubt_when_refused:g} s")
 
     def _of(self, server: ServerFacts, clock: float) -> _Patience:
         patience = self._patience.get(server.id)
@@ -346,7 +357,7 @@ class ReadsEnd(Invariant):
 
     Reads that wait make the next round begin as the last round ends, or as the leader commits the first entry of its
     term. A majority answers within the maximum election time-out, or the leader steps down. So a read that waits for
-    `_MOST_TIMEOUTS` such times has been forgotten.
+    `_MOST_TIMEOUTS` such times has been forgotten. A leader that is the only voter lets no read wait.
     """
 
     _MOST_TIMEOUTS: Final = 5
@@ -378,6 +389,9 @@ class ReadsEnd(Invariant):
         begins = effects.sends or effects.snapshot_wanted  # a voter that needs a snapshot waits until there is one
         if may_begin and waiting and isinstance(event, Answered) and not begins:
             raise self.violated(f"leader {server.id} begins no round for {len(waiting)} reads that wait")
+        alone = server.leads and self._established.get(server.id) == term and server.voters == (server.id,)
+        if waiting and alone and isinstance(event, Read | Stored):
+            raise self.violated(f"leader {server.id} is the only voter, and lets {len(waiting)} reads wait")
         if not waiting or not isinstance(event, Tick):
             return
         if server.memory.term(server.commit) != server.term:

@@ -63,7 +63,7 @@ class OneQuestion(Invariant):
 
     A question without an answer is lost after two maximum election time-outs, or with its connection. On a new
     connection, a voter that knows no leader asks again at once. A server that asks its peers asks also each peer whose
-    question is lost.
+    question is lost. A former leader knows of no earlier question.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -75,6 +75,8 @@ class OneQuestion(Invariant):
 
     def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
         asked, again = self._open[server.id], None
+        if server.leads:
+            asked.clear()
         match event:
             case Answered(peer, tag, _) | Failed(peer, tag) if asked.get(peer, (None, 0.0))[0] == tag:
                 del asked[peer]

@@ -8,7 +8,7 @@ import pytest
 
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Stored, Tick
-from gf_i2p.raft.membership_change import MAX_ROUNDS
+from gf_i2p.raft.membership_change import JOIN_PATIENCE, MAX_ROUNDS
 from gf_i2p.simulator.cluster.invariants.joining import (
     ChangesExplained,
     JoinGoesOn,
@@ -34,7 +34,7 @@ class Inviting:
         self.check = JoinGoesOn(self.facts)
         self.server = leader(self.facts, 1, 1)
         self.server.contacts = {2: "tcp://b:1", 3: "tcp://c:1"}
-        self.server.deadline = 0.0
+        self.server.deadline, self.server.commit = 0.0, 9
         self._tag = 0
         self.invitation = self.request(JOIN)
         self.take(Tick(), self.invitation)
@@ -53,6 +53,11 @@ class Inviting:
         pack = Entry(1, ValueType.LOG_PACK, LogPack((application("a", 1),) * length).encode())
         return send._replace(request=replace(send.request, entries=(pack,)))
 
+    def adds(self, event: Input, clock: float) -> None:
+        """Make the newcomer a voter."""
+        self.server.bootstrap = (1, 2, 3)
+        self.take(event, clock=clock)
+
     def take(
         self, event: Input, *sends: Send, notice: str | None = None, wanted: bool = False, clock: float = 0.0
     ) -> None:
@@ -64,7 +69,7 @@ class Inviting:
 
 def test_each_answer_is_followed_by_the_next_request() -> None:
     inviting = Inviting()
-    block, pack = inviting.request(BLOCK, 4), inviting.request(PACK, 4)
+    block, pack = inviting.request(BLOCK, 4), inviting.pack(4, 1)
     inviting.take(inviting.answer(inviting.invitation), block)
     inviting.take(inviting.answer(block), pack)
     inviting.take(inviting.answer(block))  # an answer that came twice
@@ -214,6 +219,34 @@ def test_a_newcomer_that_takes_nothing_is_given_up() -> None:
     patient.take(patient.answer(patient.last, 1, accepted=False), notice="server 3 takes no entries")
 
 
+def test_a_newcomer_with_all_committed_entries_becomes_a_voter_at_once() -> None:
+    late = Inviting().facts.timing.election_max + 0.1
+    for commit, clock, is_owed in ((6, 0.1, True), (7, 0.1, False), (6, late, False)):
+        inviting = Inviting()
+        inviting.server.commit = commit
+        pack = inviting.pack(4, 2)
+        inviting.take(inviting.answer(inviting.invitation), pack)
+        more, answer = inviting.pack(6, 1), inviting.answer(pack, 7)
+        if is_owed:
+            text = "newcomer 3 has caught up, and leader 1 sends it more"
+            fires(inviting.check, lambda: inviting.take(answer, more, clock=clock), text)  # noqa: B023
+        else:
+            inviting.take(answer, more, clock=clock)
+
+
+@pytest.mark.parametrize(("commit", "clock", "is_early"), [(10, 0.1, False), (30, 0.1, True), (6, 9.0, False)])
+def test_a_newcomer_that_lacks_many_entries_becomes_no_voter(commit: int, clock: float, is_early: bool) -> None:
+    inviting = Inviting()
+    inviting.server.commit = commit
+    pack = inviting.pack(4, 2)
+    inviting.take(inviting.answer(inviting.invitation), pack)
+    if is_early:
+        text = "newcomer 3 lacks 24 entries, and leader 1 makes it a voter"
+        fires(inviting.check, lambda: inviting.adds(inviting.answer(pack, 7), clock), text)
+    else:
+        inviting.adds(inviting.answer(pack, 7), clock)
+
+
 def test_an_answer_of_another_term_is_left_to_other_rules() -> None:
     inviting = Inviting()
     inviting.take(inviting.answer(inviting.invitation, term=2))
@@ -221,7 +254,7 @@ def test_an_answer_of_another_term_is_left_to_other_rules() -> None:
 
 def test_a_newcomer_that_took_nothing_is_invited_again() -> None:
     inviting = Inviting()
-    pack, again = inviting.request(PACK, 4), inviting.request(JOIN)
+    pack, again = inviting.pack(4, 1), inviting.request(JOIN)
     inviting.take(inviting.answer(inviting.invitation), pack)
     inviting.take(inviting.answer(pack, 5, accepted=False))
     late = inviting.request(PACK, 4)
@@ -254,6 +287,12 @@ class Asked:
         reply = SendReply("order", Response(RESPONSE_TYPE[kind], 1, 1, 1, 5, accepted=False))
         self.check.takes(self.server, Incoming("order", request), Effects(replies=[reply]), 0.0)
 
+    def accept(self, request: Request, *sends: Send, entries: tuple[Entry, ...] = (), index: int = 5) -> None:
+        write = Write(None, 5, entries, number=1) if entries else None
+        response = Response(RESPONSE_TYPE[request.type], 1, 1, 1, index, accepted=True)
+        effects = Effects(write=write, sends=list(sends), replies=[SendReply("order", response)])
+        self.check.takes(self.server, Incoming("order", request), effects, 0.0)
+
     def is_wrong(self) -> None:
         fires(self.check, lambda: self.refuse(add=3), "leader 1 refuses a ADD_SERVER_REQUEST without a reason")
         fires(self.check, lambda: self.refuse(remove=2), "leader 1 refuses a REMOVE_SERVER_REQUEST without a reason")
@@ -266,6 +305,34 @@ def test_a_refused_change_needs_a_reason() -> None:
     asked.refuse(remove=3)  # no voter
     asked.server.bootstrap = (1,)
     asked.refuse(remove=1)  # the only voter
+
+
+def order(*, add: int | None = None, remove: int | None = None) -> Request:
+    """An operator's order."""
+    if add is not None:
+        kind, value = MessageType.ADD_SERVER_REQUEST, configuration([add]).servers[0].encode()
+    else:
+        assert remove is not None
+        kind, value = MessageType.REMOVE_SERVER_REQUEST, encode_server_id(remove)
+    return Request(kind, NOBODY, 1, 0, 0, 0, 0, (Entry(0, ValueType.CLUSTER_SERVER, value),))
+
+
+def test_an_accepted_change_begins_at_once() -> None:
+    invites = Send(3, Request(JOIN, 1, 3, 1, 1, 4, 4), 1)
+    tells = Send(2, Request(MessageType.LEAVE_CLUSTER_REQUEST, 1, 2, 1, 0, 4, 4), 1)
+    removal = (Entry(1, ValueType.CONFIGURATION, b""),)
+    Asked().accept(order(add=3), invites)
+    Asked().accept(order(add=2))  # a voter already
+    Asked().accept(order(remove=2), tells)
+    Asked().accept(order(remove=1), entries=removal)
+    for request, sends in ((order(add=3), []), (order(add=2), [invites]), (order(remove=2), [])):
+        made = Asked()
+        text = f"leader 1 accepts a {request.type.name}, and does not begin the change"
+        fires(made.check, partial(made.accept, request, *sends), text)
+    made = Asked()
+    fires(made.check, lambda: made.accept(order(remove=1)), "and does not begin the change")
+    made = Asked()
+    fires(made.check, lambda: made.accept(order(add=2), index=4), "with the index 4, and its log ends before 5")
 
 
 def test_a_change_under_way_is_a_reason_until_it_ends() -> None:
@@ -312,6 +379,20 @@ def test_a_server_that_knows_of_its_removal_gets_no_more_entries() -> None:
     check, sends = told(3)
     check.facts.servers[1].configurations.append((4, (1, 2, 3)))  # the server comes back
     sends(Tick(), 2)
+
+
+def test_a_removed_server_is_no_stranger_until_it_knows_or_is_silent_for_long() -> None:
+    found = facts([], [], [])
+    check, one = LeaversForgotten(found), leader(found, 1, 1)
+    one.contacts = {2: "tcp://b:1", 3: "tcp://c:1"}
+    check.takes(one, Tick(), Effects(), 0.0)
+    one.configurations = [(2, (1, 2))]
+    check.takes(one, Tick(), Effects(), 1.0)
+    one.contacts = {2: "tcp://b:1"}
+    text = "leader 1 forgets server 3, which does not know of its removal"
+    over = 1.0 + JOIN_PATIENCE * found.timing.election_max
+    fires(check, lambda: check.takes(one, Tick(), Effects(), over - 0.1), text)
+    check.takes(one, Tick(), Effects(), over)
 
 
 class Told:

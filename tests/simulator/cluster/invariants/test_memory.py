@@ -93,6 +93,8 @@ def test_a_change_of_contacts_changes_the_mark() -> None:
     check.takes(one, Tick(), sends, 1.0)
     takes(7, 2, 3)
     fires(check, lambda: check.takes(one, Tick(), sends, 1.0), r"leader 1 sends to \{4\}, and has the contacts")
+    one.contacts_mark, one.contacts = 8, {2: "tcp://a:1", 3: "tcp://z:1"}
+    fires(check, lambda: check.takes(one, Tick(), Effects(), 1.0), "server 1 had the contacts")
 
 
 def test_a_leader_tells_of_every_other_voter() -> None:

@@ -273,6 +273,18 @@ def test_entries_over_a_limit_are_passed_over(
         fires(check, take, wrong)
 
 
+def test_a_server_that_cannot_follow_says_so_until_it_has_taken_something() -> None:
+    found = facts([A1], [])
+    check, one = HonestIndexes(found), found.servers[1]
+    append = Incoming("token", Request(APPEND, 2, 1, 1, 1, 9, 0))
+    one.cannot_follow = True
+    check.takes(one, append, Effects(), 0.0)
+    one.cannot_follow = False
+    refuses = SendReply("token", Response(RESPONSE_TYPE[APPEND], 1, 2, 1, 2, accepted=False))
+    text = "server 1 can follow its leader again, and has taken nothing"
+    fires(check, lambda: check.takes(one, append, Effects(gated_replies=[refuses]), 0.0), text)
+
+
 @pytest.mark.parametrize(
     ("leads", "leader", "accepted", "named", "index", "right"),
     [

@@ -21,7 +21,7 @@ from gf_i2p.raft.inputs import (
     Tick,
     Unreachable,
 )
-from gf_i2p.raft.settings import Flow
+from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.simulator.cluster.invariants.invariant import Invariant
 from gf_i2p.simulator.cluster.invariants.promptness import (
     CallersAnswered,
@@ -459,6 +459,33 @@ def test_reads_that_wait_make_a_round_begin() -> None:
     ends = Effects(reads_ready=[ReadReady("second", 1)])
     fires(check, lambda: check.takes(one, answered, ends, 0.0), "leader 1 begins no round for 1 reads that wait")
     check.takes(one, answered, Effects(reads_ready=[ReadReady("third", 1)]), 0.0)
+
+
+def test_a_leader_that_is_the_only_voter_lets_no_read_wait() -> None:
+    for servers, is_owed in ((1, True), (2, False)):
+        found = facts(*([A1],) * servers)
+        check, one = ReadsEnd(found), leader(found, 1, 1)
+        one.commit = 1
+        check.boots(one, LOADED, [])
+        take = partial(check.takes, one, Read("read"), NOTHING, 0.0)
+        if is_owed:
+            fires(check, take, "leader 1 is the only voter, and lets 1 reads wait")
+        else:
+            take()
+
+
+@pytest.mark.parametrize("doubt", [0.19, 0.24, 0.51])
+def test_a_follower_doubts_its_leader_neither_too_soon_nor_too_late(
+    monkeypatch: pytest.MonkeyPatch, doubt: float
+) -> None:
+    found = facts([], [])
+    check = PatienceEnds(found)
+    check.boots(found.servers[1], LOADED, [])
+    monkeypatch.setattr(Timing, "doubt", doubt)
+    fires(check, lambda: check.boots(found.servers[1], LOADED, []), f"has a doubt of {doubt}")
+    monkeypatch.undo()
+    monkeypatch.setattr(Timing, "doubt_when_refused", 0.1)
+    fires(check, lambda: check.retimed(found.servers[1], 1.0), "has a doubt of 0.25 and 0.1 s")
 
 
 def test_snapshots_are_kept() -> None:
