@@ -132,13 +132,13 @@ class ElectionsHeld(Invariant):
         ended = isinstance(event, Tick) and clock >= asking.ends
         stood, asking.ends = server.id in self._stood, server.stands_at
         self._stood.discard(server.id)
+        was_due = asking.is_due
         asking.follow(server, event, effects, clock)
-        is_due = asking.is_due
         asking.unheard = 0 if server.leads or _is_heard(server, event) else asking.unheard + ended
         if stood or server.leads or _is_heard(server, event) or _grants(effects):
             asking.begin_anew(clock)
         if stood or server.leads:
-            if stood and isinstance(event, Answered) and not is_due and _is_sound(server):
+            if stood and isinstance(event, Answered) and not was_due and _is_sound(server):
                 raise self.violated(f"server {server.id} stands at an answer, and no election is due")
             return
         if ended:

@@ -307,6 +307,8 @@ class LeaversForgotten(Invariant):
         for peer, request, tag in effects.sends:
             if request.type is MessageType.INSTALL_SNAPSHOT_REQUEST:
                 leavers.flights.pop(peer, None)  # a block travels alone
+            elif request.type is MessageType.JOIN_CLUSTER_REQUEST:
+                leavers.told.pop(peer, None)  # the server comes back
             if request.type is not MessageType.APPEND_ENTRIES_REQUEST:
                 continue
             if peer in leavers.gone:

@@ -392,7 +392,8 @@ def test_a_removed_server_is_no_stranger_until_it_knows_or_is_silent_for_long() 
     text = "leader 1 forgets server 3, which does not know of its removal"
     over = 1.0 + JOIN_PATIENCE * found.timing.election_max
     fires(check, lambda: check.takes(one, Tick(), Effects(), over - 0.1), text)
-    check.takes(one, Tick(), Effects(), over)
+    check.takes(one, Tick(), Effects(sends=[Send(3, Request(JOIN, 1, 3, 1, 1, 4, 4), 1)]), over - 0.1)
+    check.takes(one, Tick(), Effects(), over - 0.1)  # the server was invited again, and has refused
 
 
 class Told:
