@@ -7,14 +7,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import Any, Final
 
 from gf_i2p.cli.shared.answer_text import show_status
 from gf_i2p.cli.shared.argument_types import NODE_HELP, NODE_METAVAR, seconds
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.fitting import fit
 from gf_i2p.cli.shared.local_client import ask
+from gf_i2p.cli.shared.screen import fit, terminal
 
 _ENTER: Final = "\x1b[?1049h\x1b[?25l"
 """Go to the terminal's second screen, and hide the cursor."""
@@ -87,9 +86,13 @@ def _draw(text: str, *, whole: bool) -> None:
     if not whole:
         print(f"{text}\n", flush=True)
         return
-    columns, lines = get_terminal_size()
-    shown = [line[:columns] for line in fit(text, columns).split("\n")[: lines - 1]]
-    print(_HOME + "".join(f"{line}{_END_OF_LINE}" for line in shown) + _REST, end="", flush=True)
+    console = terminal()
+    shown = fit(text, console).split("\n", allow_blank=True)[: console.height - 1]
+    with console.capture() as capture:
+        for line in shown:
+            line.truncate(console.width)
+            console.print(line, end=_END_OF_LINE, soft_wrap=True)
+    print(_HOME + capture.get() + _REST, end="", flush=True)
 
 
 @contextlib.contextmanager

@@ -10,11 +10,9 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import Any, Protocol, TypeAlias
 
 from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.fitting import fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +32,12 @@ def print_answer(answer: Answer, *, as_json: bool) -> Exit:
     """Print the answer; return the exit code. JSON is one line, or indented for a person on a terminal."""
     if as_json:
         print(json.dumps({"ok": True, **answer.data}, indent=2 if sys.stdout.isatty() else None))
+    elif answer.is_report and sys.stdout.isatty():
+        from gf_i2p.cli.shared import screen  # noqa: PLC0415 -- rich takes 50 ms, which a script need not wait for
+
+        screen.show(answer.text)
     else:
-        fits = answer.is_report and sys.stdout.isatty()
-        print(fit(answer.text, get_terminal_size().columns) if fits else answer.text)
+        print(answer.text)
     return answer.exit
 
 

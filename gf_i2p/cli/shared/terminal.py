@@ -1,9 +1,11 @@
 """Output of a command: a line of progress, foreign text, and the question before a change that nobody can undo."""
 
 import asyncio
+import re
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Final, Self, TypeVar
 
 from gf_i2p.cli.shared.errors import CommandError, Exit
@@ -13,23 +15,47 @@ QUIET_SECONDS: Final = 1.0
 SILENT_SECONDS: Final = 2.0
 """Seconds after which a command says what it waits for."""
 
+_COUNT: Final = re.compile(r"\b(\d+) of (\d+)\b")
+
 _T = TypeVar("_T")
 
 
 class ProgressLine:
-    """Shows one changing line on a terminal. Elsewhere nothing is shown, so that no log fills up."""
+    """Shows one changing line on a terminal. Elsewhere nothing is shown, so that no log fills up.
+
+    A text that counts, as "3 of 10 files" does, is followed by the time that is left.
+    """
 
     def __init__(self) -> None:
         self._next = time.monotonic() + QUIET_SECONDS
         self._shown = False
+        self._total: int | None = None  # number of pieces that the last text has named
+        self._began = 0.0  # time of the first text with this number
+        self._first = 0  # number of pieces that were done then
 
     def __call__(self, text: str, *, at_once: bool = False) -> None:
         """Show the text, unless another text was shown in the last `QUIET_SECONDS`. `at_once`: always show the text."""
+        left = self._time_left(text)
         if sys.stderr.isatty() and (at_once or time.monotonic() >= self._next):
+            text += left
             # The cursor goes back to the start of the line, so a line from Spark overwrites the progress line.
             print(f"\r\x1b[K{text}\r", end="", file=sys.stderr, flush=True)
             self._next = time.monotonic() + QUIET_SECONDS
             self._shown = True
+
+    def _time_left(self, text: str) -> str:
+        """Return the words for the time that is left; empty when nothing is known of it."""
+        found = _COUNT.search(text)
+        if found is None:
+            return ""
+        done, total, now = int(found[1]), int(found[2]), time.monotonic()
+        if total != self._total or done < self._first:
+            self._total, self._began, self._first = total, now, done
+        taken = now - self._began
+        if done <= self._first or done >= total or taken < SILENT_SECONDS:
+            return ""
+        left = timedelta(seconds=round(taken / (done - self._first) * (total - done)))
+        return f", about {left} left"
 
     def end(self) -> None:
         """Remove the line."""

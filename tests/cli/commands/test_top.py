@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.text import Text
 
 from gf_i2p.cli.commands import top
 from gf_i2p.cli.shared.errors import CommandError, Exit
@@ -87,4 +88,4 @@ def test_a_terminal_gets_a_second_screen_and_its_own_back(
     assert out.endswith(top._LEAVE)
     lines = out.removeprefix(top._ENTER + top._HOME).split(top._END_OF_LINE)[:-1]
     assert len(lines) == 4
-    assert all(len(line) <= 40 for line in lines)
+    assert all(Text.from_ansi(line).cell_len <= 40 for line in lines)

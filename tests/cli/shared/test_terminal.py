@@ -29,3 +29,25 @@ def test_a_log_is_not_filled_with_it(capsys: pytest.CaptureFixture[str]) -> None
     with ProgressLine() as progress:
         progress("starting", at_once=True)
     assert not capsys.readouterr().err
+
+
+def test_a_count_tells_the_time_that_is_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr("gf_i2p.cli.shared.terminal.time.monotonic", lambda: now[0])
+    with ProgressLine() as progress:
+        told = []
+        for text in ("file 2 of 10", "file 3 of 10", "file 4 of 10", "file 1 of 3", "file 10 of 10", "looking"):
+            progress(text, at_once=True)
+            told.append(capsys.readouterr().err.strip("\r\x1b[K"))
+            now[0] += 2.0
+    assert told == [
+        "file 2 of 10",
+        "file 3 of 10, about 0:00:14 left",
+        "file 4 of 10, about 0:00:12 left",
+        "file 1 of 3",
+        "file 10 of 10",
+        "looking",
+    ]
