@@ -24,7 +24,7 @@ _STUCK_RUNS: Final = 0.25
 """Share of the runs that have newcomers that take nothing."""
 
 
-_SLOW_RUNS: Final = 0.2
+_SLOW_RUNS: Final = 0.5
 """Share of the runs that have slow newcomers, of this program or another."""
 
 _DENIALS: Final = 0.01
@@ -42,7 +42,7 @@ class ForeignAnswers:
         self._stuck = {server_id for server_id in stuck if self._rng.random() < 0.5}
         self._slowness = Random(f"slow newcomers {farm.plan.seed}")  # noqa: S311 -- apart, so that each seed keeps its rest
         slow = farm.plan.ids if self._slowness.random() < _SLOW_RUNS else ()
-        self._slow = {server_id for server_id in slow if self._slowness.random() < 0.5}
+        self._slow = {server_id for server_id in slow if self._slowness.random() < 0.7}
 
     def _changes(self) -> bool:
         plan = self._farm.plan
