@@ -52,8 +52,13 @@ def passphrase(options: argparse.Namespace, *, new: bool = False) -> str:
             text = _of_file(path)
     else:
         text = _asked("Passphrase: ")
-        if new and _asked("The same passphrase again: ") != text:
-            raise CommandError("the two passphrases are not the same: nothing was written", code=Exit.USAGE)
+    _check(text, new=new)
+    if new and path is None and _asked("The same passphrase again: ") != text:
+        raise CommandError("the two passphrases are not the same: nothing was written", code=Exit.USAGE)
+    return text
+
+
+def _check(text: str, *, new: bool) -> None:
     if not text:
         raise CommandError("the passphrase is empty", code=Exit.USAGE)
     if len(text.encode("utf-8", "surrogateescape")) > MAX_BYTES:
@@ -64,7 +69,6 @@ def passphrase(options: argparse.Namespace, *, new: bool = False) -> str:
             "ones. Six random words make a good passphrase",
             code=Exit.USAGE,
         )
-    return text
 
 
 def _of_file(path: Path) -> str:

@@ -107,7 +107,6 @@ class SealedTable(Table):
         """
         if len(data) > MAX_BYTES:
             raise ConfigError(f"the secrets have {len(data)} bytes, and at most {MAX_BYTES} can be sealed")
-        nonce = os.urandom(_NONCE_BYTES)
         empty = cls(
             kdf="scrypt",
             n=n,
@@ -115,11 +114,10 @@ class SealedTable(Table):
             p=1,
             salt=_text(os.urandom(_SALT_BYTES)),
             cipher="AES-256-GCM",
-            nonce=_text(nonce),
+            nonce=_text(os.urandom(_NONCE_BYTES)),
             data=_text(bytes(_TAG_BYTES)),
         )
-        encrypted = AESGCM(empty.key(passphrase)).encrypt(nonce, data, empty.bound(cluster))
-        return empty.model_copy(update={"data": _text(encrypted)})
+        return empty.encrypt(data, empty.key(passphrase), cluster)
 
     def key(self, passphrase: str) -> bytes:
         """Derive the key from a passphrase. Raises `ConfigError` when the memory for scrypt is missing."""
@@ -131,6 +129,11 @@ class SealedTable(Table):
             raise ConfigError(
                 f"the passphrase's key needs {needed} MiB of memory, which this machine does not have"
             ) from error
+
+    def encrypt(self, data: bytes, key: bytes, cluster: str) -> Self:
+        """Return this table with these bytes sealed in it. A key and a nonce seal once only: use `seal`."""
+        encrypted = AESGCM(key).encrypt(_bytes(self.nonce), data, self.bound(cluster))
+        return self.model_copy(update={"data": _text(encrypted)})
 
     def open(self, key: bytes, cluster: str) -> bytes:
         """Decrypt the bytes that were sealed for this farm. `key`: see `key`.

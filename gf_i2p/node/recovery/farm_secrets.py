@@ -154,7 +154,7 @@ class FarmSecrets(Table):
         """Read what `encode` writes. Raises `ConfigError`, which names `path`, and shows no secret."""
         try:
             values = decode_object(data, "the sealed part", max_bytes=MAX_BYTES, max_openings=_MAX_OPENINGS)
-        except RecordError as error:
+        except (RecordError, RecursionError) as error:  # so many openings may also stand within one another
             raise ConfigError(f"{path}: {error}") from error
         return model_of(cls, values, path)
 
