@@ -1,6 +1,7 @@
 """A farm's file on the page: chosen, compared, and imported after a question."""
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ from gf_i2p.cli.page.import_pages import MAX_FILE_BYTES, ImportPage, import_page
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.files.farm_file import FarmFile
+from gf_i2p.node.files.sealed import MIN_N, SealedTable
 from tests.cli.page.test_console import Browser, console, running
 from tests.cli.program import gf_json
 
@@ -124,3 +126,17 @@ async def test_an_import_says_how_far_it_has_come() -> None:
     assert (page.title, len(page.lines)) == ("Changed, and this server does not show all of it yet", 200)
     with pytest.raises(CommandError, match="no leader"):
         await imported(_Farm(posts=0, looks=9))
+
+
+async def test_a_sealed_part_is_left_aside_and_that_is_said() -> None:
+    table = SealedTable.seal(b"{}", "any", "farm", n=MIN_N)
+    texts = [
+        FarmFile(format=1, cluster="farm", parameters=parameters, sealed=table).encode(1, datetime.now(UTC))
+        for parameters in ({}, {"margin": 60})
+    ]
+    for text, asks in zip(texts, (False, True), strict=True):
+        farm = _Farm(posts=0, looks=1)
+        page = await import_page(
+            text, user=None, reason="", date_ms=1, agreed="", describe=farm.describe, post=farm.post
+        )
+        assert (page.note, page.asks) == ("The sealed part of the file was left aside.", asks)
