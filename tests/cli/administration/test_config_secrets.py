@@ -114,9 +114,9 @@ async def test_a_farm_is_sealed_and_made_again_by_its_operator(tmp_path: Path, w
     assert Secrets.load(new / "server-1").key != own.key, "a server's own identity never comes back"
     assert Config.load(new / "server-1").servers[0].fingerprint != fingerprint
 
-    with LocalFarm(new, servers=1) as again:
-        again.start_all()
-        await again.leader()
+    with LocalFarm(new, servers=1) as remade:
+        remade.start_all()
+        await remade.leader()
 
         async def imported() -> bool:
             return (await run("config", "import", new / "admin-ops.toml", file, "--yes"))[0] == 0
