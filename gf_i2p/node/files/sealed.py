@@ -29,7 +29,7 @@ MAX_N: Final = 1 << 18
 R: Final = 8
 """Block size: the only one that a file may ask for."""
 MAX_P: Final = 2
-"""Greatest parallelisation that a file may ask for: it multiplies the time, and not the memory."""
+"""Greatest parallelisation that a file may ask for: a factor of the time, and not of the memory."""
 MAX_BYTES: Final = 4 << 20
 """Most bytes that are sealed: the keys of some 10,000 users."""
 
@@ -45,13 +45,13 @@ def _base64_length(size: int) -> int:
 
 
 def _bytes(text: str) -> bytes:
-    """Decode base64 in its one form. Raises `ValueError`."""
+    """Decode base64 in the one form for each value. Raises `ValueError`."""
     try:
         data = base64.b64decode(text.encode("ascii"), validate=True)
     except (UnicodeEncodeError, binascii.Error) as error:
         raise ValueError("is no base64") from error
     if _text(data) != text:  # with bits beyond the last byte, two texts would stand for the same bytes
-        raise ValueError("is no base64: it has bits beyond its last byte")
+        raise ValueError("is no base64: there are bits beyond the last byte")
     return data
 
 
@@ -86,7 +86,7 @@ def _checked_cost(number: int) -> int:
 
 
 class SealedTable(Table):
-    """The table `[sealed]`. Each value has its limit here, so a hostile file costs neither memory nor time."""
+    """The table `[sealed]`. Each value has a limit here, so a hostile file costs neither memory nor time."""
 
     kdf: Literal["scrypt"]
     n: Annotated[int, Field(ge=MIN_N, le=MAX_N), AfterValidator(_checked_cost)]
@@ -97,7 +97,7 @@ class SealedTable(Table):
     cipher: Literal["AES-256-GCM"]
     nonce: Annotated[str, AfterValidator(_checked_nonce)]
     data: Annotated[str, Field(max_length=_base64_length(MAX_BYTES + _TAG_BYTES)), AfterValidator(_checked_data)]
-    """The encrypted bytes and their tag."""
+    """The encrypted bytes and the tag."""
 
     @classmethod
     def seal(cls, data: bytes, passphrase: str, cluster: str, *, n: int = N) -> Self:
@@ -131,7 +131,7 @@ class SealedTable(Table):
             ) from error
 
     def encrypt(self, data: bytes, key: bytes, cluster: str) -> Self:
-        """Return this table with these bytes sealed in it. A key and a nonce seal once only: use `seal`."""
+        """Return this table with these bytes, encrypted. A key and a nonce seal once only: use `seal`."""
         encrypted = AESGCM(key).encrypt(_bytes(self.nonce), data, self.bound(cluster))
         return self.model_copy(update={"data": _text(encrypted)})
 
@@ -146,7 +146,7 @@ class SealedTable(Table):
         except InvalidTag as error:
             raise ConfigError(
                 "the passphrase is wrong, or the file is damaged: the sealed part opens with the passphrase and the "
-                "`cluster` of its export only"
+                "`cluster` of the export only"
             ) from error
 
     def bound(self, cluster: str) -> bytes:

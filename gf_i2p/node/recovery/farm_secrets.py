@@ -1,9 +1,9 @@
 """The secrets of a farm for safe keeping: gathered from a server's directory, and brought into a new farm's.
 
-They are the farm's users, and the keys with which the server publishes for the master. A server's own identity is left
-out on purpose: its login key, its certificate, its address inside I2P, its log and its vote. A server that came back
-with the old identity and an empty log could vote a second time in a term, and two leaders could be elected. So a farm
-that is made from these secrets has new servers.
+The secrets are the farm's users, and the keys with which the server publishes for the master. The identity of a server
+is left out on purpose: login key, certificate, address inside I2P, log and vote. A server that came back with the old
+identity and an empty log could vote a second time in a term, and two leaders could be elected. So a farm that is made
+from these secrets has new servers.
 """
 
 import json
@@ -104,11 +104,11 @@ class BranchTable(Table):
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """What there is, by kinds; no secret, and no name."""
+    """The kinds of secrets, with the number of each; no secret, and no name."""
 
     users: int
     logins: int
-    """Users whose own key or password is there."""
+    """Users with their own key or password."""
     publishing: str | None
     """"own": the master's own key, "delegated", or None."""
     branches: int
@@ -143,7 +143,7 @@ class FarmSecrets(Table):
 
     @property
     def kinds(self) -> Kinds:
-        """What there is, by kinds."""
+        """The kinds of secrets that are here."""
         publishing = None
         if self.publishing_keys is not None:
             publishing = "delegated" if PublishingKeys.parse(_data(self.publishing_keys)).delegated else "own"
@@ -188,7 +188,7 @@ def gather(directory: Path) -> Gathered:
     """Gather the secrets of a server's directory, and of the users' files in and beside that directory.
 
     `gf-i2p init` writes the users' files beside the servers' directories. A user's file counts when the server knows
-    the user by the key or password in that file: so a user who lost the right does not come back. Raises `ConfigError`,
+    the user by the key or password in that file. So a user who lost the right does not come back. Raises `ConfigError`,
     also when others could read a secret.
     """
     with changing(directory):
