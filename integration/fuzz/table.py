@@ -16,6 +16,7 @@ from integration.fuzz import (
     netdb_targets,
     pipeline_targets,
     router_targets,
+    sealed_targets,
     storage_targets,
     wire_targets,
 )
@@ -40,5 +41,6 @@ TARGETS: Final[tuple[Target, ...]] = (
     *router_targets.TARGETS,
     *forwarder_targets.TARGETS,
     *file_targets.TARGETS,
+    *sealed_targets.TARGETS,
     *pipeline_targets.TARGETS,
 )

@@ -1,4 +1,8 @@
-"""`gf-i2p config`: writes a farm's configuration into one file, compares the two, and changes the farm to the file."""
+"""`gf-i2p config`: writes a farm's configuration into one file, compares the two, and changes the farm to the file.
+
+Secrets go into the file on request only, and encrypted (`config_secrets`). `diff` and `import` never open them: the
+farm's log, which they change, has no secrets.
+"""
 
 import argparse
 import sys
@@ -7,12 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.cli.administration import config_make
+from gf_i2p.cli.administration import config_make, config_secrets
 from gf_i2p.cli.administration.administer import (
     POST_SECONDS,
     administrators_file,
     wait_until_applied,
 )
+from gf_i2p.cli.shared import passphrase
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
@@ -27,15 +32,23 @@ from gf_i2p.node.files.farm_file import Difference, FarmFile, differences
 def _export_arguments(parser: argparse.ArgumentParser) -> None:
     _add_place(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write this new file (default: print the text)")
+    passphrase.add_arguments(
+        parser, "only with a server's directory: also write the farm's users and this server's publishing keys, sealed"
+    )
 
 
 def _check_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_file(parser)
+    passphrase.add_arguments(parser, "also open the sealed part, and say which kinds of secrets are in it")
+
+
+def _add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a file of `gf-i2p config export`, perhaps edited")
 
 
 def _diff_arguments(parser: argparse.ArgumentParser) -> None:
     _add_place(parser)
-    _check_arguments(parser)
+    _add_file(parser)
 
 
 def _import_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +67,10 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def _export(options: argparse.Namespace) -> Answer:
+    config_secrets.check_place(options)
     farm, server = _farm(options.place)
+    if options.secrets:
+        return config_secrets.export(options, farm, server)
     text = farm.encode(server, datetime.now(UTC))
     if options.out is None:
         return Answer({"file": None, "text": text}, text.rstrip("\n"))
@@ -67,17 +83,26 @@ def _export(options: argparse.Namespace) -> Answer:
 
 
 def _check(options: argparse.Namespace) -> Answer:
+    passphrase.check_options(options)
     file = FarmFile.load(options.file)
+    secrets = config_secrets.opened(options, {options.file: file})[options.file] if options.secrets else None
     counts = {"servers": len(file.servers), "leaves": len(file.leaves), "parameters": len(file.parameters)}
     words = "; ".join(f"{name}: {count}" for name, count in counts.items())
-    return Answer({"cluster": file.cluster, **counts}, f"{options.file} describes the farm {file.cluster}. {words}")
+    lines = [f"{options.file} describes the farm {file.cluster}. {words}"]
+    if secrets is not None:
+        lines.append(f"sealed: {secrets.kinds}")
+    elif file.sealed is not None:
+        lines.append("The file has a sealed part: --secrets and the passphrase show which kinds of secrets are in it.")
+    data = {"cluster": file.cluster, **counts, "sealed": file.sealed is not None}
+    return Answer({**data, "secrets": config_secrets.described(secrets)}, "\n".join(lines))
 
 
 def _diff(options: argparse.Namespace) -> Answer:
-    found = _compare(options.place, options.file, None)
-    if not found:
-        return Answer({"differences": []}, "the farm is as the file says")
-    return Answer({"differences": _shown(found)}, "\n".join(lines_of(found)), Exit.DEGRADED)
+    wanted = FarmFile.load(options.file)
+    found = _compare(options, wanted, None)
+    lines = [*(lines_of(found) or ["the farm is as the file says"]), *config_secrets.left_aside(wanted, options.file)]
+    data = {"differences": _shown(found), "sealed": wanted.sealed is not None}
+    return Answer(data, "\n".join(lines), Exit.DEGRADED if found else Exit.OK)
 
 
 def _import(options: argparse.Namespace) -> Answer:
@@ -85,7 +110,8 @@ def _import(options: argparse.Namespace) -> Answer:
         administrators_file(options.place)
     if options.reason is not None and len(options.reason) > MAX_REASON:
         raise CommandError(f"a reason has up to {MAX_REASON} characters, not {len(options.reason)}", code=Exit.USAGE)
-    found = _compare(options.place, options.file, options.reason)
+    wanted = FarmFile.load(options.file)
+    found = _compare(options, wanted, options.reason)
     entries = [each.entry for each in found if each.entry is not None]
     if entries and not options.yes:
         _ask(options, found)
@@ -97,14 +123,12 @@ def _import(options: argparse.Namespace) -> Answer:
             code=Exit.DEGRADED,
             outcome="unknown",
         )
-    left = _compare(options.place, options.file, None) if entries else found
+    left = _compare(options, wanted, None) if entries else found
     done = done_text(len(entries)) if entries else "nothing was to change by an import"
-    text = "\n".join([done, *(["", "still different:", *lines_of(left)] if left else [])])
-    return Answer(
-        {"index": index, "changes": [entry.what for entry in entries], "differences": _shown(left)},
-        text,
-        Exit.DEGRADED if left else Exit.OK,
-    )
+    lines = [done, *config_secrets.left_aside(wanted, options.file)]
+    lines += ["", "still different:", *lines_of(left)] if left else []
+    data = {"index": index, "changes": [entry.what for entry in entries], "differences": _shown(left)}
+    return Answer({**data, "sealed": wanted.sealed is not None}, "\n".join(lines), Exit.DEGRADED if left else Exit.OK)
 
 
 def _farm(place: Path) -> tuple[FarmFile, int]:
@@ -112,11 +136,11 @@ def _farm(place: Path) -> tuple[FarmFile, int]:
     return described(ask(place, "GET", "/v1/administration"), ask(place, "GET", "/v1/status"))
 
 
-def _compare(place: Path, path: Path, reason: str | None) -> list[Difference]:
-    """Return the differences between a farm and a file. Raises `CommandError` and `ConfigError`."""
-    wanted = FarmFile.load(path)
+def _compare(options: argparse.Namespace, wanted: FarmFile, reason: str | None) -> list[Difference]:
+    """Return the differences between the farm and the file. Raises `CommandError`."""
+    place: Path = options.place
     farm, server = _farm(place)
-    check_same_farm(wanted, farm, str(path))
+    check_same_farm(wanted, farm, str(options.file))
     by = load_client_file(place).user if place.is_file() else f"server-{server}"
     return list(differences(farm, wanted, date_ms=now_ms(), by=by, reason=reason))
 

@@ -73,13 +73,14 @@ async def import_page(
         return list(differences(farm, wanted, date_ms=date_ms, by=by, reason=reason or None))
 
     found = compared(now)
+    aside = "The sealed part of the file was left aside." if wanted.sealed is not None else ""
     lines = lines_of(found)
     shown = hashlib.sha256("\n".join(lines).encode()).hexdigest()
     entries = [each.entry for each in found if each.entry is not None]
     if not entries:
-        return ImportPage(BY_HAND if found else AS_WANTED, "", lines)
+        return ImportPage(BY_HAND if found else AS_WANTED, aside, lines)
     if agreed != shown:
-        note = "The farm has changed meanwhile: look again." if agreed else ""
+        note = "The farm has changed meanwhile: look again." if agreed else aside
         return ImportPage("Change the farm so?", note, lines, asks=True, text=text, shown=shown)
     done = 0
     for piece in requests_for(entries):

@@ -124,8 +124,13 @@ def load_table(model: type[T], path: Path) -> T:
 
 def table_of(model: type[T], text: str, path: Path) -> T:
     """Parse a text as a model. Raises `ConfigError`, which names `path` and every wrong key."""
+    return model_of(model, parse_toml(text, path), path)
+
+
+def model_of(model: type[T], values: dict[str, Any], path: Path) -> T:
+    """Check decoded values as a model. Raises `ConfigError`, which names `path` and every wrong key."""
     try:
-        return model.model_validate(parse_toml(text, path))
+        return model.model_validate(values)
     except ValidationError as error:
         problems = [f"{path}: {_sentence(problem)}" for problem in error.errors()]
         raise ConfigError("\n".join(problems)) from error

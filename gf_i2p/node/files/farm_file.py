@@ -1,5 +1,7 @@
 """A file that describes a farm in TOML: servers, parameters, decisions about leaves and about the publisher.
 
+The farm's secrets stand there encrypted, or not at all (`sealed`).
+
 `gf-i2p config export` writes such a file. `differences` compares a file with the farm, and makes the administrators'
 entries that lead from the farm to the file (proposal 150: "import and export of configuration for bulk deployments").
 """
@@ -20,6 +22,7 @@ from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.netdb.encoding import from_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.node.files.checked_read import Table, load_table
+from gf_i2p.node.files.sealed import SealedTable
 from gf_i2p.wire.limits import MAX_ID
 
 _HEADER: Final = (
@@ -73,6 +76,8 @@ class FarmFile(Table):
     parameters: dict[str, int | str] = Field(default_factory=dict)
     servers: Annotated[tuple[ServerSection, ...], Field(max_length=MAX_SERVERS, strict=False)] = ()
     leaves: Annotated[tuple[LeafSection, ...], Field(max_length=2 * MAX_EXCLUDED, strict=False)] = ()
+    sealed: SealedTable | None = None
+    """Users and publishing keys, encrypted (`gf_i2p.node.recovery.farm_secrets`); no comparison looks at them."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
@@ -152,6 +157,10 @@ class FarmFile(Table):
                 for section in sections:
                     tables.append(tomlkit.item(section.model_dump(exclude_defaults=True)))
                 document.add(name, tables)
+        if self.sealed is not None:
+            table = tomlkit.item(self.sealed.model_dump())
+            table.comment("users and publishing keys: `gf-i2p config check --secrets THIS` shows what kinds there are")
+            document.add("sealed", table)
         return tomlkit.dumps(document)
 
 

@@ -39,6 +39,7 @@ class NewLogin:
 
     key: LoginKey | None
     password: str | None = field(default=None, repr=False)
+    """A user may have a password beside the key, for servers that know Digest only."""
 
     @classmethod
     def make(cls, *, digest: bool = False) -> Self:
@@ -54,15 +55,24 @@ class NewLogin:
 
     def client_lines(self) -> str:
         """Return the lines of a client's file."""
-        if self.key is not None:
-            return templates.CLIENT_KEY.format(key=self.key.text)
-        return templates.CLIENT_DIGEST.format(password=self.password)
+        lines = "" if self.key is None else templates.CLIENT_KEY.format(key=self.key.text)
+        return lines if self.password is None else lines + templates.CLIENT_DIGEST.format(password=self.password)
 
     def server_lines(self, server: int) -> str:
         """Return the lines of a server's file."""
         if self.key is not None:
             return templates.LOGIN_KEY.format(key=self.key.text, id=server)
         return templates.LOGIN_DIGEST.format(password=self.password, id=server)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownUser:
+    """A user of an earlier farm, whom the servers of the new farm are to know, too."""
+
+    name: str
+    verifier: Verifier
+    login: NewLogin | None
+    """All by which the user logs in, for the user's file; None: that file is elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +106,7 @@ def make_farm(
     admins: Sequence[str] = (),
     viewers: Sequence[str] = (),
     digest: Collection[str] = (),
+    known: Sequence[KnownUser] = (),
     beside: Path | None = None,
 ) -> list[Path]:
     """Write a directory `server-ID` for each server, and a file for each client, administrator and viewer.
@@ -104,6 +115,7 @@ def make_farm(
     address inside I2P.
     `digest`: names of those users that log in by a password, because they run other programs than this one. Their
     verifiers in the servers' files are as secret as the passwords.
+    `known`: users of an earlier farm of the same name. A user whose login is known here gets a file, too.
 
     `beside`: the directory of another farm, whose servers are to run in the same processes as this farm's servers of
     the same ids. Where both have the same endpoint, the new server gets the same certificate. Where both are inside
@@ -120,6 +132,8 @@ def make_farm(
         raise ConfigError(str(error)) from error
     if unknown := set(digest) - {*users, *(f"server-{server_id}" for server_id in servers)}:
         raise ConfigError(f"{', '.join(sorted(unknown))}: no such server, client, administrator or viewer is made here")
+    if twice := {each.name for each in known} & {*users, *(f"server-{server_id}" for server_id in servers)}:
+        raise ConfigError(f"{', '.join(sorted(twice))}: a new user cannot have the name of a known user")
     new_servers = [
         new_server(server_id, endpoint) if beside is None else _new_beside(beside, server_id, endpoint)
         for server_id, endpoint in sorted(servers.items())
@@ -129,7 +143,11 @@ def make_farm(
     ]
     logins = {server.user: server.login for server in new_servers}
     logins |= {user: NewLogin.make(digest=user in digest) for user in users}
-    targets = [directory / server.user for server in new_servers] + [directory / f"{user}.toml" for user in users]
+    verifiers = {user: login.verifier(user, cluster) for user, login in logins.items()}
+    verifiers |= {each.name: each.verifier for each in known}
+    files = {user: logins[user] for user in users}
+    files |= {each.name: each.login for each in known if each.login is not None}
+    targets = [directory / server.user for server in new_servers] + [directory / f"{user}.toml" for user in files]
     check_absent(*targets)
     with all_or_nothing(directory) as written:
         for server in new_servers:
@@ -140,15 +158,15 @@ def make_farm(
                 target,
                 server,
                 _servers_text(new_servers),
-                {user: login.verifier(user, cluster) for user, login in logins.items()},
+                verifiers,
                 cluster,
                 profile,
                 inside=any(each.destination is not None for each in new_servers),
             )
-        for user in users:
+        for user, login in files.items():
             target = directory / f"{user}.toml"
             written.append(target)
-            write_private(target, _client_text(cluster, user, logins[user], new_servers))
+            write_private(target, _client_text(cluster, user, login, new_servers))
         _keep_out_of_git(directory, written)
     return targets
 

@@ -221,7 +221,7 @@ async def test_the_configuration_is_there_as_a_file(tmp_path: Path) -> None:
         async with browser.session.get(f"{browser.base}/farm.toml") as response:
             assert response.headers["Content-Disposition"] == 'attachment; filename="farm.toml"'
             file = table_of(FarmFile, await response.text(), Path("farm.toml"))
-        assert (file.cluster, [server.id for server in file.servers]) == ("farm", [1])
+        assert (file.cluster, [server.id for server in file.servers], file.sealed) == ("farm", [1], None)
 
 
 async def test_several_farms_have_a_page_with_the_worst_first(tmp_path: Path) -> None:

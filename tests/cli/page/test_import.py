@@ -1,6 +1,7 @@
 """A farm's file on the page: chosen, compared, and imported after a question."""
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -10,10 +11,12 @@ import pytest
 from gf_i2p.cli.page.import_pages import MAX_FILE_BYTES, ImportPage, import_page
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.netdb.encoding import to_b32_address
-from gf_i2p.node.files.farm_file import FarmFile
+from gf_i2p.node.files.farm_file import FarmFile, ServerSection
+from gf_i2p.node.files.sealed import MIN_N, SealedTable
 from tests.cli.page.test_console import Browser, console, running
 from tests.cli.program import gf_json
 
+SERVER: Final = ServerSection(id=1, endpoint="tcp://x:1")
 _HIDDEN: Final = re.compile(r'name="(\w+)" value="([^"]*)"')
 
 
@@ -124,3 +127,15 @@ async def test_an_import_says_how_far_it_has_come() -> None:
     assert (page.title, len(page.lines)) == ("Changed, and this server does not show all of it yet", 200)
     with pytest.raises(CommandError, match="no leader"):
         await imported(_Farm(posts=0, looks=9))
+
+
+async def test_a_sealed_part_is_left_aside_and_that_is_said() -> None:
+    table = SealedTable.seal(b"{}", "any", "farm", n=MIN_N)
+    plain = FarmFile(format=1, cluster="farm", sealed=table)
+    for wanted, asks in ((plain, False), (plain.model_copy(update={"publisher": 1}), True)):
+        text = wanted.model_copy(update={"servers": (SERVER,)}).encode(1, datetime.now(UTC))
+        farm = _Farm(posts=0, looks=1)
+        page = await import_page(
+            text, user=None, reason="", date_ms=1, agreed="", describe=farm.describe, post=farm.post
+        )
+        assert (page.note, page.asks) == ("The sealed part of the file was left aside.", asks)

@@ -12,6 +12,7 @@ from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.farm_file import FarmFile, differences
+from gf_i2p.node.files.sealed import MIN_N, SealedTable
 from gf_i2p.node.status.admin_status import describing
 from tests.farm.strategies import NOW, leaf, record
 
@@ -73,6 +74,9 @@ def test_an_exported_farm_is_read_again_as_it_was(decided: Farm, tmp_path: Path)
     plain = Farm().file
     assert read(tmp_path, plain.encode(1, WHEN)) == plain
     assert "[parameters]" not in plain.encode(1, WHEN)
+    sealed = plain.model_copy(update={"sealed": SealedTable.seal(b"data", "words", "farm", n=MIN_N)})
+    assert read(tmp_path, sealed.encode(1, WHEN)) == sealed
+    assert told(plain, sealed) == told(sealed, plain) == []
 
 
 def test_an_import_brings_another_farm_to_the_same_decisions(decided: Farm) -> None:
