@@ -33,6 +33,8 @@ class _Joining:
     """Whether the newcomer took nothing of a pack, so that the next request is another invitation."""
     sent_at: float = 0.0
     """Time of the latest request, by the leader's clock."""
+    heard_at: float = 0.0
+    """Time of the latest answer, or of the invitation."""
     rounds: int = 0
     """Number of answers that brought nothing, or came late: as many as the leader may count at most."""
     idle: int = 0
@@ -54,6 +56,7 @@ class _Joining:
         self.tag = None
         if not isinstance(event, Answered):
             return False
+        self.heard_at = clock
         self.anew = _took_nothing(self.request, event.response)
         self.idle += self.anew
         self.rounds += self.anew or clock - self.sent_at > patience
@@ -72,9 +75,10 @@ class JoinGoesOn(Invariant):
     Otherwise the join would wait for the end of the leader's patience. A newcomer that took nothing of a pack may have
     forgotten the invitation. So the leader invites that newcomer again, at a later tick. After a snapshot, the packs go
     on with the next entry. A request that is lost leaves again a heartbeat after it left. The leader gives a newcomer
-    up only after a refusal, or after `MAX_ROUNDS` answers that are late or bring nothing. After `MAX_ROUNDS` answers
-    that bring nothing, the leader must give up. A newcomer that takes all committed entries within the maximum election
-    time-out becomes a voter at once, and so does a newcomer that lacks fewer than `ALMOST` entries (thesis 4.2.1).
+    up only after a refusal, after `MAX_ROUNDS` answers that are late or bring nothing, or after `JOIN_PATIENCE` maximum
+    election time-outs of silence. After that silence, and after `MAX_ROUNDS` answers that bring nothing, the leader
+    must give up. A newcomer that takes all committed entries within the maximum election time-out becomes a voter at
+    once, and so does a newcomer that lacks fewer than `ALMOST` entries (thesis 4.2.1).
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -97,7 +101,7 @@ class JoinGoesOn(Invariant):
         owed = joining is not None and joining.answered(event, clock, self.facts.timing.election_max)
         for send in effects.sends:
             if send.request.type is MessageType.JOIN_CLUSTER_REQUEST and (joining is None or joining.peer != send.peer):
-                joining = self._joining[server.id] = _Joining(send.peer, server.term)
+                joining = self._joining[server.id] = _Joining(send.peer, server.term, heard_at=clock)
             if joining is not None and send.peer == joining.peer and send.request.type in OF_JOINS:
                 if joining.anew and send.request.type is not MessageType.JOIN_CLUSTER_REQUEST:
                     raise self.violated(
@@ -108,6 +112,8 @@ class JoinGoesOn(Invariant):
                 if caught_up:
                     raise self.violated(f"newcomer {send.peer} has caught up, and leader {server.id} sends it more")
                 joining.sent(send, clock, server.commit)
+        if joining is not None and isinstance(event, Tick):
+            self._check_silence(server, clock - joining.heard_at, given_up=effects.notice is not None)
         if effects.notice is not None:
             self._joining.pop(server.id, None)
             if joining is not None and (owed or joining.anew) and isinstance(event, Answered):
@@ -140,6 +146,13 @@ class JoinGoesOn(Invariant):
                 f"newcomer {send.peer} has a snapshot up to {installed}, and leader {server.id} goes on after "
                 f"{previous}"
             )
+
+    def _check_silence(self, server: ServerFacts, silent: float, *, given_up: bool) -> None:
+        patience = JOIN_PATIENCE * server.timing.election_max
+        if given_up and silent < patience - ROUNDING:
+            raise self.violated(f"leader {server.id} gives a newcomer up that was silent for {silent:.3f} s")
+        if not given_up and silent > patience + ROUNDING:
+            raise self.violated(f"leader {server.id} waits on for a newcomer that was silent for {silent:.3f} s")
 
     def _check_voter(self, server: ServerFacts, joining: _Joining, event: Answered, clock: float) -> None:
         request, next_index = joining.request, event.response.next_index
@@ -218,6 +231,8 @@ class LeavingWaits(Invariant):
                 raise self.violated(
                     f"leader {server.id} removes server {peer}, {clock - since:.3f} s after it was told"
                 )
+            if answered and not removed and not (isinstance(event, Answered) and event.response.term != term):
+                raise self.violated(f"leader {server.id} has an answer of server {peer}, and does not remove it")
             if removed:
                 del self._told[server.id]
             elif isinstance(event, Tick) and clock >= since + server.timing.election_min + ROUNDING:

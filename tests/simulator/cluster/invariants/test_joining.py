@@ -131,7 +131,18 @@ def test_a_newcomer_is_given_up_with_a_reason() -> None:
     fires(inviting.check, lambda: inviting.take(Tick()), "leader 1 gives newcomer 3 up, and gives no reason")
     inviting = Inviting()
     inviting.server.contacts = {2: "tcp://b:1"}
-    inviting.take(Tick(), notice="it was not heard")
+    inviting.take(Tick(), notice="it was not heard", clock=JOIN_PATIENCE * inviting.facts.timing.election_max)
+
+
+def test_a_silent_newcomer_is_given_up_neither_too_soon_nor_never() -> None:
+    patience = JOIN_PATIENCE * Inviting().facts.timing.election_max
+    early, late, heard = Inviting(), Inviting(), Inviting()
+    text = "leader 1 gives a newcomer up that was silent for"
+    fires(early.check, lambda: early.take(Tick(), notice="it was not heard", clock=patience - 0.1), text)
+    text = "leader 1 waits on for a newcomer that was silent for"
+    fires(late.check, lambda: late.take(Tick(), clock=patience + 0.1), text)
+    heard.take(heard.answer(heard.invitation), heard.pack(0, 1), clock=1.0)
+    heard.take(Tick(), clock=patience + 0.5)
 
 
 def test_a_newcomer_that_accepts_the_invitation_is_not_given_up() -> None:
@@ -422,6 +433,12 @@ def test_a_server_that_was_told_to_leave_gets_the_time_to_answer() -> None:
     made.take(Tick(), made.over)
     early = Told()
     fires(early.check, lambda: early.take(Tick(), early.over - 0.1), "leader 1 removes server 3, 0.400 s after it was")
+    for event in (Answered(3, 7, answer), Failed(3, 7)):
+        slow_ = Told()
+        fires(
+            slow_.check, partial(slow_.take, event, 1.1, removes=False), "leader 1 has an answer of server 3, and does"
+        )
+    Told().take(Answered(3, 7, replace(answer, term=2)), 1.1, removes=False)
     other = Told()
     fires(other.check, lambda: other.take(Failed(3, 8), 1.1), "leader 1 removes server 3, 0.100 s after it was told")
     late = Told()
