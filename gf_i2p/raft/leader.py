@@ -160,10 +160,10 @@ class Leader:
     def tick(self, now: float) -> None:
         """Send the heartbeats that are due; forget removed servers that have not confirmed their removal in time."""
         for peer, progress in tuple(self.progress.items()):
-            if now >= progress.sent_at + self._state.timing.heartbeat:
-                self._heartbeat(peer, now)
             if progress.removed_at and now >= progress.removed_since + JOIN_PATIENCE * self._state.timing.election_max:
                 del self.progress[peer]
+            elif now >= progress.sent_at + self._state.timing.heartbeat:
+                self._heartbeat(peer, now)
         self.changes.tick(now)
 
     def answered(self, peer: int, tag: int, response: Response, now: float) -> None:

@@ -103,8 +103,9 @@ class OneQuestion(Invariant):
                         f"server {server.id} waits for an answer of server {peer} for {clock - since:.3f} s"
                     )
 
-    @staticmethod
-    def _knows_no_leader(server: ServerFacts, peer: int) -> bool:
+    def _knows_no_leader(self, server: ServerFacts, peer: int) -> bool:
+        if server.timing != self.facts.timing:
+            return False  # by longer time-outs, an earlier answer of the peer may be new enough again
         is_sound = (server.memory.snapshot is not None or server.memory.base == 0) and not server.cannot_follow
         return server.leader == NOBODY and {server.id, peer} <= set(server.voters) and is_sound
 
