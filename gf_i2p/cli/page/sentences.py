@@ -9,13 +9,13 @@ nobody translates. Texts of strangers may stand in any place: so the work for on
 expressions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from string import Formatter
-from typing import Final
+from typing import Final, NamedTuple
 
-MAX_CHARACTERS: Final = 4000
+MAX_CHARACTERS: Final = 1000
 """A longer text is shown as it is."""
 MAX_DEPTH: Final = 4
 """How deep sentences within sentences are translated."""
@@ -24,7 +24,7 @@ FULL_STOP: Final = "{0}."
 _KEPT: Final = 2048
 """Texts whose translations are kept."""
 _SEPARATORS: Final = ("; ", ": ", ", ")
-_MOST_PARTS: Final = 64
+_MOST_PARTS: Final = 16
 """Most parts of a list that is translated part by part."""
 
 
@@ -85,6 +85,7 @@ class Sentences:
             key=lambda each: each[0].weight,
             reverse=True,
         )
+        self._ended = [each for each in self._forms if each[0].pieces[-1].endswith(".")]
         self._stop = messages.get(FULL_STOP, FULL_STOP)
         self._kept = lru_cache(maxsize=_KEPT)(self._translate)
 
@@ -95,41 +96,73 @@ class Sentences:
         return self._kept(text)
 
     def _translate(self, text: str) -> str:
-        return self._value("0", text, MAX_DEPTH)
+        found = self._best(text, MAX_DEPTH)
+        return text if found is None else found.text
 
-    def _found(self, text: str, depth: int) -> str | None:
-        """Return the translation; None: no form fits."""
+    def _best(self, text: str, depth: int) -> "_Found | None":
+        """Return the translation of a sentence, or of a list of sentences; None: nothing of the text is known."""
         if not depth or not text or text.isdigit():
             return None
-        found = self._as_form(text, depth)
-        if found is None and text.endswith("."):
-            clause = self._as_form(text[:-1], depth)
-            found = None if clause is None else self._stop.format(clause)
+        readings = [self._sentence(text, depth), *(self._list(text, separator, depth) for separator in _SEPARATORS)]
+        return max(
+            (reading for reading in readings if reading is not None), key=lambda reading: reading.known, default=None
+        )
+
+    def _list(self, text: str, separator: str, depth: int) -> "_Found | None":
+        parts = text.split(separator, _MOST_PARTS)
+        found = [self._sentence(part, depth - 1) for part in parts] if len(parts) > 1 else []
+        if not any(found):
+            return None
+        texts = (part if each is None else each.text for each, part in zip(found, parts, strict=True))
+        return _Found(sum(each.known for each in found if each is not None), separator.join(texts))
+
+    def _sentence(self, text: str, depth: int) -> "_Found | None":
+        if not depth or not text or text.isdigit():
+            return None
+        found = self._clause(text, depth)
         if found is None and text[0].isupper():  # a clause that begins a sentence
-            found = self._found(text[0].lower() + text[1:], depth - 1)
-            found = None if found is None else found[0].upper() + found[1:]
+            found = self._clause(text[0].lower() + text[1:], depth)
+            found = None if found is None else _Found(found.known, found.text[0].upper() + found.text[1:])
         return found
 
-    def _as_form(self, text: str, depth: int) -> str | None:
+    def _clause(self, text: str, depth: int) -> "_Found | None":
         if text in self._whole:
-            return self._whole[text]
-        for form, translation in self._forms:
+            return _Found(len(text), self._whole[text])
+        if f"{text}." in self._whole:
+            return _Found(len(text), self._whole[f"{text}."].removesuffix(self._stop.format("")))
+        if not text.endswith("."):
+            return self._of_form(self._forms, text, depth)
+        found = self._of_form(self._ended, text, depth)
+        if found is None:  # the full stop is no part of the last value
+            clause = text.removesuffix(".")
+            whole = self._whole.get(clause)
+            found = self._of_form(self._forms, clause, depth) if whole is None else _Found(len(clause), whole)
+            found = None if found is None else _Found(found.known, self._stop.format(found.text))
+        return found
+
+    def _of_form(self, forms: Sequence[tuple[Form, str]], text: str, depth: int) -> "_Found | None":
+        for form, translation in forms:
             values = form.values(text)
             if values is not None:
-                filled = {name: self._value(name, value, depth - 1) for name, value in values.items()}
-                numbered = [filled.get(str(number), "") for number in range(len(filled))]
-                return translation.format(*numbered, **{name: filled[name] for name in filled if not name.isdigit()})
+                return self._filled(form, translation, values, depth)
         return None
 
-    def _value(self, name: str, value: str, depth: int) -> str:
-        """Return a place's value: translated if the value is a sentence, or has known sentences as its parts."""
-        if not name.isdigit():
-            return value
-        found = self._found(value, depth)
-        if found is not None:
-            return found
-        for separator in _SEPARATORS:
-            if separator in value:
-                parts = value.split(separator, _MOST_PARTS)
-                return separator.join(self._found(part, depth - 1) or part for part in parts)
-        return value
+    def _filled(self, form: Form, translation: str, values: Mapping[str, str], depth: int) -> "_Found":
+        known, numbered, personal = form.weight[0], [], {}
+        for name, value in values.items():
+            if not name.isdigit():
+                personal[name] = value
+                known += len(value)  # so no part of the value is taken for a sentence
+                continue
+            found = self._best(value, depth - 1)
+            known += 0 if found is None else found.known
+            numbered.append(value if found is None else found.text)
+        return _Found(known, translation.format(*numbered, **personal))
+
+
+class _Found(NamedTuple):
+    """A translation."""
+
+    known: int
+    """How many characters of the English text are fixed texts of forms. Of two readings, the greater is the right one."""
+    text: str

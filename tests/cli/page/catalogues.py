@@ -227,13 +227,30 @@ def path_of(language: str, domain: str, ending: str = "po") -> Path:
     return DIRECTORY / language / "LC_MESSAGES" / f"{domain}.{ending}"
 
 
-def load(language: str, domain: str) -> Catalog:
-    """Read a .po file."""
-    path = path_of(language, domain)
-    if not path.exists():
-        return Catalog(locale=language)
-    with path.open("rb") as file:
-        return read_po(file, locale=language, domain=domain)
+class Translations(Catalog):
+    """A catalogue whose header has only what its reading needs: no dates, no names, no version of Babel."""
+
+    def _get_mime_headers(self) -> list[tuple[str, str]]:
+        return [
+            ("Language", str(self.locale)),
+            ("Plural-Forms", self.plural_forms),
+            ("MIME-Version", "1.0"),
+            ("Content-Type", "text/plain; charset=utf-8"),
+            ("Content-Transfer-Encoding", "8bit"),
+        ]
+
+    mime_headers = property(_get_mime_headers)
+
+
+def load(language: str, domain: str) -> Translations:
+    """Read a .po file; empty when there is no file yet."""
+    found, path = Translations(locale=language, header_comment="", fuzzy=False), path_of(language, domain)
+    if path.exists():
+        with path.open("rb") as file:
+            for message in read_po(file, locale=language):
+                if message.id:
+                    found.add(message.id, message.string, flags=message.flags)
+    return found
 
 
 def compiled(catalog: Catalog) -> bytes:
@@ -249,7 +266,7 @@ def extract() -> None:
         template = messages(domain)
         for language in TRANSLATED:
             old = load(language, domain)
-            new = Catalog(locale=language, project="gf-i2p", header_comment="", fuzzy=False)
+            new = Translations(locale=language, header_comment="", fuzzy=False)
             for message in template:
                 if message.id:
                     known = old.get(message.id)
@@ -257,19 +274,12 @@ def extract() -> None:
             save(language, domain, new)
 
 
-def save(language: str, domain: str, catalog: Catalog) -> None:
-    """Write a .po, with the header fields that its reading needs: no dates, no names."""
-    headers = [(name, value) for name, value in catalog.mime_headers if name in _HEADERS]
-    text = "".join(f"{name}: {value}\n" for name, value in headers)
-    data = io.BytesIO()
-    write_po(data, catalog, no_location=True, omit_header=True, width=120)
+def save(language: str, domain: str, catalog: Translations) -> None:
+    """Write a .po."""
     path = path_of(language, domain)
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = "\n".join(f'"{line}\\n"' for line in text.splitlines())
-    path.write_text(f'msgid ""\nmsgstr ""\n{lines}\n\n{data.getvalue().decode("utf-8").strip()}\n', "utf-8")
-
-
-_HEADERS: Final = ("Language", "Plural-Forms", "MIME-Version", "Content-Type", "Content-Transfer-Encoding")
+    with path.open("wb") as file:
+        write_po(file, catalog, no_location=True, width=120)
 
 
 def compile_all() -> None:
