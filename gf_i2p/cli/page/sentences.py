@@ -21,6 +21,8 @@ MAX_DEPTH: Final = 4
 """How deep sentences within sentences are translated."""
 FULL_STOP: Final = "{0}."
 """The message that ends a sentence: some scripts have another full stop."""
+MAX_READINGS: Final = 100
+"""Most clauses that are compared with the forms for one text. What is left then stays as it is."""
 _KEPT: Final = 2048
 """Texts whose translations are kept."""
 _SEPARATORS: Final = ("; ", ": ", ", ")
@@ -51,9 +53,9 @@ class Form:
         return cls(tuple(pieces), tuple(places))
 
     @property
-    def weight(self) -> tuple[int, int]:
-        """How much the form says by itself; the heaviest form that fits a text is the right one."""
-        return sum(map(len, self.pieces)), -len(self.places)
+    def weight(self) -> int:
+        """How many characters the form has by itself."""
+        return sum(map(len, self.pieces))
 
     def values(self, text: str) -> dict[str, str] | None:
         """Return the values of the places if the whole text has this form; None: it has not. No place is empty."""
@@ -79,36 +81,46 @@ class Sentences:
     def __init__(self, messages: Mapping[str, str]) -> None:
         """`messages`: the translation of each form; empty for English."""
         forms = {message: Form.of(message) for message in messages if message != FULL_STOP}
-        self._whole = {message: messages[message] for message, form in forms.items() if not form.places}
-        self._forms = sorted(
-            ((form, messages[message]) for message, form in forms.items() if form.places),
-            key=lambda each: each[0].weight,
-            reverse=True,
-        )
-        self._ended = [each for each in self._forms if each[0].pieces[-1].endswith(".")]
-        self._stop = messages.get(FULL_STOP, FULL_STOP)
+        self.whole = {message: messages[message] for message, form in forms.items() if not form.places}
+        """The translations of messages without places."""
+        self.forms = [(form, messages[message]) for message, form in forms.items() if form.places]
+        """The other messages, with their translations."""
+        self.ended_forms = [each for each in self.forms if each[0].pieces[-1].endswith(".")]
+        """Those with a full stop of their own."""
+        self.stop = messages.get(FULL_STOP, FULL_STOP)
         self._kept = lru_cache(maxsize=_KEPT)(self._translate)
 
     def translated(self, text: str) -> str:
         """Return a node's sentence in this language, or as it is when no form fits. The result is plain text."""
-        if not self._whole or len(text) > MAX_CHARACTERS:
+        if not self.whole or len(text) > MAX_CHARACTERS:
             return text
         return self._kept(text)
 
     def _translate(self, text: str) -> str:
-        found = self._best(text, MAX_DEPTH)
+        found = _Reader(self).best(text, MAX_DEPTH)
         return text if found is None else found.text
 
-    def _best(self, text: str, depth: int) -> "_Found | None":
-        """Return the translation of a sentence, or of a list of sentences; None: nothing of the text is known."""
-        if not depth or not text or text.isdigit():
-            return None
-        readings = [self._sentence(text, depth), *(self._list(text, separator, depth) for separator in _SEPARATORS)]
-        return max(
-            (reading for reading in readings if reading is not None), key=lambda reading: reading.known, default=None
-        )
 
-    def _list(self, text: str, separator: str, depth: int) -> "_Found | None":
+class _Found(NamedTuple):
+    """A translation."""
+
+    known: int
+    """Characters of the English text that are fixed texts of forms. Of two readings, the one with more is right."""
+    text: str
+
+
+class _Reader:
+    """Reads one text."""
+
+    def __init__(self, sentences: Sentences) -> None:
+        self._sentences = sentences
+        self._left = MAX_READINGS
+
+    def best(self, text: str, depth: int) -> _Found | None:
+        """Return the translation of a sentence, or of a list of sentences; None: nothing of the text is known."""
+        return _fullest(self._sentence(text, depth), *(self._list(text, separator, depth) for separator in _SEPARATORS))
+
+    def _list(self, text: str, separator: str, depth: int) -> _Found | None:
         parts = text.split(separator, _MOST_PARTS)
         found = [self._sentence(part, depth - 1) for part in parts] if len(parts) > 1 else []
         if not any(found):
@@ -116,8 +128,8 @@ class Sentences:
         texts = (part if each is None else each.text for each, part in zip(found, parts, strict=True))
         return _Found(sum(each.known for each in found if each is not None), separator.join(texts))
 
-    def _sentence(self, text: str, depth: int) -> "_Found | None":
-        if not depth or not text or text.isdigit():
+    def _sentence(self, text: str, depth: int) -> _Found | None:
+        if depth <= 0 or not text or text.isdigit():
             return None
         found = self._clause(text, depth)
         if found is None and text[0].isupper():  # a clause that begins a sentence
@@ -125,44 +137,45 @@ class Sentences:
             found = None if found is None else _Found(found.known, found.text[0].upper() + found.text[1:])
         return found
 
-    def _clause(self, text: str, depth: int) -> "_Found | None":
-        if text in self._whole:
-            return _Found(len(text), self._whole[text])
-        if f"{text}." in self._whole:
-            return _Found(len(text), self._whole[f"{text}."].removesuffix(self._stop.format("")))
+    def _clause(self, text: str, depth: int) -> _Found | None:
+        self._left -= 1
+        if self._left < 0:
+            return None
+        whole, stop = self._sentences.whole, self._sentences.stop
+        if text in whole:
+            return _Found(len(text), whole[text])
+        if f"{text}." in whole:
+            return _Found(len(text), whole[f"{text}."].removesuffix(stop.format("")))
         if not text.endswith("."):
-            return self._of_form(self._forms, text, depth)
-        found = self._of_form(self._ended, text, depth)
+            return self._of_form(self._sentences.forms, text, depth)
+        found = self._of_form(self._sentences.ended_forms, text, depth)
         if found is None:  # the full stop is no part of the last value
             clause = text.removesuffix(".")
-            whole = self._whole.get(clause)
-            found = self._of_form(self._forms, clause, depth) if whole is None else _Found(len(clause), whole)
-            found = None if found is None else _Found(found.known, self._stop.format(found.text))
+            if clause in whole:
+                found = _Found(len(clause), whole[clause])
+            else:
+                found = self._of_form(self._sentences.forms, clause, depth)
+            found = None if found is None else _Found(found.known, stop.format(found.text))
         return found
 
-    def _of_form(self, forms: Sequence[tuple[Form, str]], text: str, depth: int) -> "_Found | None":
-        for form, translation in forms:
-            values = form.values(text)
-            if values is not None:
-                return self._filled(form, translation, values, depth)
-        return None
+    def _of_form(self, forms: Sequence[tuple[Form, str]], text: str, depth: int) -> _Found | None:
+        fitting = ((form, translation, form.values(text)) for form, translation in forms)
+        return _fullest(
+            *(self._filled(form, translation, values, depth) for form, translation, values in fitting if values)
+        )
 
-    def _filled(self, form: Form, translation: str, values: Mapping[str, str], depth: int) -> "_Found":
-        known, numbered, personal = form.weight[0], [], {}
+    def _filled(self, form: Form, translation: str, values: Mapping[str, str], depth: int) -> _Found:
+        known, numbered, personal = form.weight, [], {}
         for name, value in values.items():
             if not name.isdigit():
                 personal[name] = value
                 known += len(value)  # so no part of the value is taken for a sentence
                 continue
-            found = self._best(value, depth - 1)
+            found = self.best(value, depth - 1)
             known += 0 if found is None else found.known
             numbered.append(value if found is None else found.text)
         return _Found(known, translation.format(*numbered, **personal))
 
 
-class _Found(NamedTuple):
-    """A translation."""
-
-    known: int
-    """How many characters of the English text are fixed texts of forms. Of two readings, the greater is the right one."""
-    text: str
+def _fullest(*readings: _Found | None) -> _Found | None:
+    return max((each for each in readings if each is not None), key=lambda each: each.known, default=None)

@@ -12,6 +12,7 @@ import io
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -113,6 +114,7 @@ SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
 """The modules and folders that make sentences for the page, with the functions and constants there; empty: all."""
 
 
+@cache
 def messages(domain: str) -> Catalog:
     """Return the messages of a domain as the code has them."""
     return _page_messages() if domain == PAGE else _node_messages()
