@@ -141,7 +141,7 @@ def kind_of(name: str, words: Words) -> Kind:
     """Return the kind of this name. Raises `UnknownActionError`."""
     kind = KINDS.get(name)
     if kind is None:
-        raise UnknownActionError(words.text("There is no such change."))
+        raise UnknownActionError(words.translated("There is no such change."))
     return kind
 
 
@@ -157,4 +157,4 @@ def entry_of(name: str, cluster: str, by: str, date: int, subject: str, reason: 
         return AdminEntry.parse(make(cluster, by, date, subject, reason).encode())
     except (RecordError, NetDbError, ValueError) as error:
         why = words.of_node(str(error))
-        raise UnknownActionError(words.text("The change is not possible: %(why)s.", why=why)) from error
+        raise UnknownActionError(words.translated("The change is not possible: %(why)s.", why=why)) from error

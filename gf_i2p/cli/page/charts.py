@@ -50,14 +50,14 @@ def charts(columns: Sequence[str], samples: Sequence[Sequence[Any]], words: Word
     made = []
     for title, size, unit, names in _CHARTS:
         lines = {
-            words.text(name): [
+            words.translated(name): [
                 None if row[columns.index(column)] is None else row[columns.index(column)] / size for row in samples
             ]
             for column, name in names.items()
         }
         values = [value for line in lines.values() for value in line if value is not None]
         if values:
-            made.append(_chart(words.text(title), unit, dates, lines, values, words))
+            made.append(_chart(words.translated(title), unit, dates, lines, values, words))
     return made
 
 
@@ -94,7 +94,7 @@ def _chart(
         known = [value for value in line if value is not None]
         if known:
             told.append(
-                words.text(
+                words.translated(
                     "%(name)s from %(least)s to %(most)s, now %(last)s",
                     name=name,
                     least=_measured(min(known), unit),

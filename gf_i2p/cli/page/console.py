@@ -122,17 +122,17 @@ class Console:
             return web.Response(status=404)
         if request.path != "/open" and not self._is_known(request):
             pages = self._languages.of(request)
-            text = pages.words.text(
+            text = pages.words.translated(
                 "Open this page by the link that the command has printed, or start the command again for another link."
             )
-            return pages.message(pages.words.text("Not opened"), text, status=403)
+            return pages.message(pages.words.translated("Not opened"), text, status=403)
         try:
             return await handler(request)
         except (web.HTTPException, ConnectionError):
             raise
         except Exception as error:  # noqa: BLE001 -- the person at the browser must learn of a defect
             pages = self._languages.of(request)
-            title, back = pages.words.text("A defect"), pages.words.text("Back")
+            title, back = pages.words.translated("A defect"), pages.words.translated("Back")
             return pages.message(title, f"{type(error).__name__}: {error}.", back=back, status=500)
 
     def _is_known(self, request: web.Request) -> bool:
@@ -143,8 +143,10 @@ class Console:
         given, key = request.query.get("key", ""), self._key
         if key is None or not compare_digest(comparable(given), comparable(key)):
             pages = self._languages.of(request)
-            text = pages.words.text("The link is good once. Stop the command, and start it again for another link.")
-            return pages.message(pages.words.text("The link is used"), text, status=403)
+            text = pages.words.translated(
+                "The link is good once. Stop the command, and start it again for another link."
+            )
+            return pages.message(pages.words.translated("The link is used"), text, status=403)
         self._key, self._session = None, secrets.token_urlsafe(24)
         response = web.Response(status=303, headers={"Location": f"{self._room}/"})
         response.set_cookie(_COOKIE, self._session, httponly=True, samesite="Strict", path=self._room)
@@ -159,9 +161,11 @@ class Console:
 
 async def _row(number: int, farm: FarmPages, words: Words) -> FarmRow:
     try:
-        return FarmRow(number, farm.place, overview(await farm.look(), words, may_change=farm.may_change), "")
+        return FarmRow(
+            number, words.of_node(farm.place), overview(await farm.look(), words, may_change=farm.may_change), ""
+        )
     except CommandError as error:
-        return FarmRow(number, farm.place, None, words.of_node(str(error)))
+        return FarmRow(number, words.of_node(farm.place), None, words.of_node(str(error)))
 
 
 async def _with_headers(_: web.Request, response: web.StreamResponse) -> None:

@@ -88,8 +88,8 @@ class FarmPages:
             if self.may_change:
                 return await handler(request)
             pages = self._languages.of(request)
-            text = pages.words.text("A viewer changes nothing. Open the console with an administrator's file.")
-            title, back = pages.words.text("Not for viewers"), pages.words.text("Back")
+            text = pages.words.translated("A viewer changes nothing. Open the console with an administrator's file.")
+            title, back = pages.words.translated("Not for viewers"), pages.words.translated("Back")
             return pages.message(title, text, back=back, status=403)
 
         return handle
@@ -106,14 +106,14 @@ class FarmPages:
         try:
             page = overview(await self.look(), pages.words, may_change=self.may_change)
         except CommandError as error:
-            return _no_answer(pages, error, back=pages.words.text("Try again"))
-        return pages.html("overview.html", page=page, place=self.place)
+            return _no_answer(pages, error, back=pages.words.translated("Try again"))
+        return pages.html("overview.html", page=page, place=pages.words.of_node(self.place))
 
     async def _get_server(self, request: web.Request) -> web.Response:
         pages, text = self._languages.of(request), request.query.get("id", "")
         if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_ID)):
-            why = pages.words.text("%(text)s is no id of a server.", text=repr(text[:80]))
-            return _refused(pages, pages.words.text("No such server"), why, 400)
+            why = pages.words.translated("%(text)s is no id of a server.", text=repr(text[:80]))
+            return _refused(pages, pages.words.translated("No such server"), why, 400)
         try:
             answer = await self._ask("GET", f"/v1/record?server={text}")
         except CommandError as error:
@@ -174,7 +174,7 @@ class FarmPages:
         if isinstance(answers, CommandError):
             return _event("trouble", pages.words.of_node(str(answers)))
         why = f"{type(answers).__name__}: {answers}"
-        return _event("trouble", pages.words.text("a defect of this program: %(why)s", why=why))
+        return _event("trouble", pages.words.translated("a defect of this program: %(why)s", why=why))
 
     async def _get_file(self, request: web.Request) -> web.Response:
         try:
@@ -205,11 +205,11 @@ class FarmPages:
             kind = kind_of(name, pages.words)
             entry_of(name, "farm", "somebody", 1, subject, "", pages.words)
         except UnknownActionError as error:
-            return _refused(pages, pages.words.text("No such change"), str(error), 400)
+            return _refused(pages, pages.words.translated("No such change"), str(error), 400)
         return pages.html(
             "confirm.html",
-            question=pages.words.text(kind.question, subject=with_short_addresses(subject)),
-            outcome=pages.words.text(kind.outcome, subject=with_short_addresses(subject)),
+            question=pages.words.translated(kind.question, subject=with_short_addresses(subject)),
+            outcome=pages.words.translated(kind.outcome, subject=with_short_addresses(subject)),
             action=name,
             subject=subject,
             takes_reason=kind.entry is not None,
@@ -221,8 +221,8 @@ class FarmPages:
         """Return the answer to a change for which no page of this session has asked; None: a page has."""
         if compare_digest(comparable(str(form.get("csrf", ""))), comparable(self._csrf)):
             return None
-        text = pages.words.text("The question was not asked by this page. Go back, and choose the change again.")
-        return _refused(pages, pages.words.text("Not changed"), text, 403)
+        text = pages.words.translated("The question was not asked by this page. Go back, and choose the change again.")
+        return _refused(pages, pages.words.translated("Not changed"), text, 403)
 
     async def _post_change(self, request: web.Request) -> web.Response:
         pages = self._languages.of(request)
@@ -232,10 +232,10 @@ class FarmPages:
         try:
             await self._change(form, pages.words)
         except UnknownActionError as error:
-            return _refused(pages, pages.words.text("No such change"), str(error), 400)
+            return _refused(pages, pages.words.translated("No such change"), str(error), 400)
         except CommandError as error:
             title = marked("The outcome is unknown") if error.outcome == "unknown" else marked("Not changed")
-            return _refused(pages, pages.words.text(title), pages.words.of_node(str(error)), 502)
+            return _refused(pages, pages.words.translated(title), pages.words.of_node(str(error)), 502)
         return web.Response(status=303, headers={"Location": "./"})
 
     async def _change(self, form: Mapping[str, str], words: Words) -> None:
@@ -271,8 +271,8 @@ class FarmPages:
 
     async def _post_import(self, request: web.Request) -> web.Response:
         pages = self._languages.of(request)
-        text, refused = pages.words.text, pages.words.text("Not imported")
-        too_large = text(
+        translated, refused = pages.words.translated, pages.words.translated("Not imported")
+        too_large = translated(
             "The file has more than %(number)s KiB. Choose a file that the page has given.", number=MAX_FILE_BYTES >> 10
         )
         try:
@@ -299,10 +299,10 @@ class FarmPages:
                 post=self._post,
             )
         except UnicodeDecodeError:
-            why = text("The file is no text in UTF-8. Choose a file that the page has given.")
+            why = translated("The file is no text in UTF-8. Choose a file that the page has given.")
             return _refused(pages, refused, why, 400)
         except CommandError as error:
-            title = text("The outcome is unknown") if error.outcome == "unknown" else refused
+            title = translated("The outcome is unknown") if error.outcome == "unknown" else refused
             return _refused(pages, title, pages.words.of_node(str(error)), 400)
         return self._import_html(pages, page)
 
@@ -312,12 +312,12 @@ class FarmPages:
 
 
 def _refused(pages: Pages, title: str, why: str, status: int) -> web.Response:
-    return pages.message(title, why, back=pages.words.text("Back"), status=status)
+    return pages.message(title, why, back=pages.words.translated("Back"), status=status)
 
 
 def _no_answer(pages: Pages, error: CommandError, back: str = "") -> web.Response:
-    title, why = pages.words.text("No answer"), pages.words.of_node(str(error))
-    return pages.message(title, why, back=back or pages.words.text("Back"), status=503)
+    title, why = pages.words.translated("No answer"), pages.words.of_node(str(error))
+    return pages.message(title, why, back=back or pages.words.translated("Back"), status=503)
 
 
 def _event(name: str, text: str) -> bytes:

@@ -45,11 +45,11 @@ class ImportPage(NamedTuple):
 
     def translated(self, words: Words) -> "ImportPage":
         """Return the page with title, note and lines in the language of `words`."""
-        note = words.of_node(words.text(self.note)) if self.note else ""
+        note = words.of_node(words.translated(self.note)) if self.note else ""
         if self.trouble:
-            note += " " + words.text(NO_ANSWER, why=words.of_node(self.trouble))
+            note += " " + words.translated(NO_ANSWER, why=words.of_node(self.trouble))
         return self._replace(
-            title=words.text(self.title), note=note, lines=tuple(map(words.of_node, self.lines)), trouble=""
+            title=words.translated(self.title), note=note, lines=tuple(map(words.of_node, self.lines)), trouble=""
         )
 
 

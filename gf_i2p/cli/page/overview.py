@@ -109,15 +109,15 @@ def overview(answers: Answers, words: Words, *, may_change: bool) -> Overview:
         answering=status["id"],
         may_change=may_change,
         health=Health(found.state, tuple(map(words.of_node, found.reasons))),
-        state=words.text(_STATES[found.state]),
-        headline=words.text(_HEADLINES[found.state]),
-        leader=words.text("none")
+        state=words.translated(_STATES[found.state]),
+        headline=words.translated(_HEADLINES[found.state]),
+        leader=words.translated("none")
         if leader is None
-        else words.text("server %(server)s, in term %(term)s", server=leader, term=status["term"]),
+        else words.translated("server %(server)s, in term %(term)s", server=leader, term=status["term"]),
         commit=status["log"]["commit"],
-        publisher=words.text("nobody")
+        publisher=words.translated("nobody")
         if publisher is None
-        else words.text("server %(server)s (%(mode)s)", server=publisher, mode=farm["mode"]),
+        else words.translated("server %(server)s (%(mode)s)", server=publisher, mode=farm["mode"]),
         why=words.sentence(farm["why"] or ""),
         publishing=() if publishing is None else tuple(map(words.of_node, publishing_lines(publishing))),
         servers=tuple(_servers(status, admin, words, may_change)),
@@ -132,7 +132,7 @@ def overview(answers: Answers, words: Words, *, may_change: bool) -> Overview:
 
 
 def _changed_by(change: Mapping[str, Any] | None, words: Words) -> str:
-    return "" if change is None else words.text("by %(name)s", name=change["by"])
+    return "" if change is None else words.translated("by %(name)s", name=change["by"])
 
 
 def _events(answers: Answers, words: Words) -> Iterator[tuple[str, str]]:
@@ -162,13 +162,13 @@ def _servers(
             gives_sets=admin["publisher"] == server["id"] and admin["mode"] != "failover",
         )
         if server["id"] not in duties:
-            told = words.text("not in the committed farm yet")
+            told = words.translated("not in the committed farm yet")
         elif duty["why_not"]:
             told = words.of_node(duty["why_not"])
         else:
-            told = words.text(_DUTIES.get(admin["mode"], _DUTY))
+            told = words.translated(_DUTIES.get(admin["mode"], _DUTY))
         if drained is not None:
-            told = words.text("drained by %(name)s; %(duty)s", name=drained["by"], duty=told)
+            told = words.translated("drained by %(name)s; %(duty)s", name=drained["by"], duty=told)
         yield ServerRow(
             server["id"],
             server["endpoint"],
@@ -182,27 +182,31 @@ def _servers(
 
 def _state(server: Mapping[str, Any], words: Words) -> str:
     if server["leader"]:
-        return words.text("leads")
+        return words.translated("leads")
     if server["self"]:
-        return words.text("follows")
+        return words.translated("follows")
     if not server["connected"]:
         error = server["error"]
-        return words.text("not reached: %(why)s", why=words.of_node(error)) if error else words.text("not reached")
+        return (
+            words.translated("not reached: %(why)s", why=words.of_node(error))
+            if error
+            else words.translated("not reached")
+        )
     lag = server["lag"]
     if not lag:
-        return words.text("follows")
+        return words.translated("follows")
     shown = f"{lag:,}"
-    return words.count("%(number)s entry behind", "%(number)s entries behind", lag, shown)
+    return words.counted("%(number)s entry behind", "%(number)s entries behind", lag, shown)
 
 
 def _leaf(leaf: Mapping[str, Any], words: Words, may_change: bool) -> LeafRow:
     excluded = leaf["excluded"]
     if leaf["listed"]:
-        state = words.text("listed at cost %(cost)s", cost=leaf["cost"])
+        state = words.translated("listed at cost %(cost)s", cost=leaf["cost"])
     else:
-        state = words.text("not listed: %(why)s", why=words.of_node(leaf["why_not"]))
+        state = words.translated("not listed: %(why)s", why=words.of_node(leaf["why_not"]))
     if excluded is not None:
-        state = words.text("%(state)s; excluded by %(name)s", state=state, name=excluded["by"])
+        state = words.translated("%(state)s; excluded by %(name)s", state=state, name=excluded["by"])
     owners = ", ".join(map(str, leaf["owners"]))
     actions = tuple(leaf_actions(leaf["address"], is_excluded=excluded is not None)) if may_change else ()
     return LeafRow(leaf["address"], state, leaf["listed"], owners, actions)

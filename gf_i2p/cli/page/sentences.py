@@ -132,31 +132,32 @@ class _Reader:
         if depth <= 0 or not text or text.isdigit():
             return None
         found = self._clause(text, depth)
-        if found is None and text[0].isupper():  # a clause that begins a sentence
-            found = self._clause(text[0].lower() + text[1:], depth)
-            found = None if found is None else _Found(found.known, found.text[0].upper() + found.text[1:])
-        return found
+        if not text[0].isupper():
+            return found
+        clause = self._clause(text[0].lower() + text[1:], depth)  # a clause that begins a sentence
+        if clause is not None:
+            clause = _Found(clause.known, clause.text[0].upper() + clause.text[1:])
+        return _fullest(found, clause)
 
     def _clause(self, text: str, depth: int) -> _Found | None:
         self._left -= 1
         if self._left < 0:
             return None
-        whole, stop = self._sentences.whole, self._sentences.stop
-        if text in whole:
-            return _Found(len(text), whole[text])
-        if f"{text}." in whole:
-            return _Found(len(text), whole[f"{text}."].removesuffix(stop.format("")))
-        if not text.endswith("."):
-            return self._of_form(self._sentences.forms, text, depth)
-        found = self._of_form(self._sentences.ended_forms, text, depth)
-        if found is None:  # the full stop is no part of the last value
-            clause = text.removesuffix(".")
-            if clause in whole:
-                found = _Found(len(clause), whole[clause])
-            else:
-                found = self._of_form(self._sentences.forms, clause, depth)
-            found = None if found is None else _Found(found.known, stop.format(found.text))
-        return found
+        ended = f"{text.removesuffix('.')}."
+        sentence, clause = self._exactly(ended, depth), self._exactly(ended.removesuffix("."), depth)
+        stop = self._sentences.stop
+        if text == ended:
+            return _fullest(sentence, None if clause is None else _Found(clause.known, stop.format(clause.text)))
+        if sentence is not None:
+            sentence = _Found(sentence.known, sentence.text.removesuffix(stop.format("")))
+        return _fullest(sentence, clause)
+
+    def _exactly(self, text: str, depth: int) -> _Found | None:
+        whole = self._sentences.whole.get(text)
+        if whole is not None:
+            return _Found(len(text), whole)
+        # A full stop at the end is no part of a value.
+        return self._of_form(self._sentences.ended_forms if text.endswith(".") else self._sentences.forms, text, depth)
 
     def _of_form(self, forms: Sequence[tuple[Form, str]], text: str, depth: int) -> _Found | None:
         fitting = ((form, translation, form.values(text)) for form, translation in forms)

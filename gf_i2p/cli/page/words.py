@@ -45,7 +45,7 @@ def _quality(parameters: list[str]) -> float:
 
 
 def marked(text: str) -> str:
-    """Return the text as it is: a message that `Words.text` translates later, elsewhere."""
+    """Return the text as it is: a message that `Words.translated` translates later, elsewhere."""
     return text
 
 
@@ -72,12 +72,12 @@ class Words:
             messages = gettext.translation(NODE, DIRECTORY, [language], _Catalogue).messages()
         self._sentences = Sentences(messages)
 
-    def text(self, message: str, **values: object) -> str:
+    def translated(self, message: str, **values: object) -> str:
         """Return a message of the page, with the values in its places: `%(name)s`."""
         translation = self.catalogue.gettext(message)
         return translation % values if values else translation
 
-    def count(self, one: str, many: str, number: int, shown: str) -> str:
+    def counted(self, one: str, many: str, number: int, shown: str) -> str:
         """Return a message about a number, which stands at the place `%(number)s` as `shown`."""
         return self.catalogue.ngettext(one, many, number) % {"number": shown}
 

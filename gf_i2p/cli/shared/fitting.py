@@ -4,7 +4,7 @@ import re
 import textwrap
 from typing import Final
 
-_ADDRESS: Final = re.compile(r"\b([a-z2-7]{8})[a-z2-7]{44}\.b32\.i2p\b")
+_ADDRESS: Final = re.compile(r"\b([a-z2-7]{8})[a-z2-7]{44}\.b32\.i2p\b", re.ASCII)
 _COLUMN: Final = re.compile(r"\s*\S+(?: \S+)*\s{2,}")
 """The first column of a line, with the space behind it."""
 

@@ -32,8 +32,8 @@ _KEYWORDS: Final[dict[str, tuple[int, ...] | None]] = {
     "_": None,
     "gettext": None,
     "ngettext": (1, 2),
-    "text": None,
-    "count": (1, 2),
+    "translated": None,
+    "counted": (1, 2),
     "marked": None,
 }
 PERSONAL: Final = {
@@ -62,6 +62,7 @@ SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "gf_i2p/raft/follower.py": ("pass_over",),
     "gf_i2p/admin/monitoring/health.py": ("_severe", "_mild"),
     "gf_i2p/admin/client.py": ("request", "_follow", "_ask", "_certificate_of", "_json_of", "_why"),
+    "gf_i2p/cli/commands/console.py": ("_farm",),
     "gf_i2p/cli/shared/answer_text.py": (
         "MEMBERSHIP_TEXTS",
         "NOT_KNOWN",
@@ -216,7 +217,7 @@ class _Sentences(ast.NodeVisitor):
         self._take(text, least=1)
 
     def _take(self, text: str, *, least: int = 2) -> None:
-        words = re.findall(r"(?<!\S)\(?[A-Za-z][a-z'’]+(?![^\s,;:.?)])", re.sub(r"\{\w*\}", "", text))
+        words = re.findall(r"(?<!\S)\(?[A-Za-z][a-z'’]*(?![^\s,;:.?)])", re.sub(r"\{\w*\}", "", text))
         if len(words) >= least and " " in text:
             self._found.append(text)
 

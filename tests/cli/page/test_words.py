@@ -39,17 +39,17 @@ def test_no_header_breaks_the_choice(accepted: str) -> None:
 def test_a_message_has_its_values_in_every_language(language: str) -> None:
     words = words_in(language)
     assert words.language == language
-    told = words.text("server %(server)s, in term %(term)s", server=7, term=12)
+    told = words.translated("server %(server)s, in term %(term)s", server=7, term=12)
     assert "7" in told
     assert "12" in told
     assert "%" not in told
     for number in (0, 1, 2, 1_000_000):
-        assert str(number) in words.count("%(number)s entry behind", "%(number)s entries behind", number, str(number))
+        assert str(number) in words.counted("%(number)s entry behind", "%(number)s entries behind", number, str(number))
 
 
 def test_a_number_has_the_right_plural() -> None:
     found = [
-        words_in(language).count("%(number)s entry behind", "%(number)s entries behind", number, str(number))
+        words_in(language).counted("%(number)s entry behind", "%(number)s entries behind", number, str(number))
         for language in ("en", "es", "fr")
         for number in (1, 2)
     ]
