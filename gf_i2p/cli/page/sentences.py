@@ -22,7 +22,7 @@ MAX_DEPTH: Final = 4
 FULL_STOP: Final = "{0}."
 """The message that ends a sentence: some scripts have another full stop."""
 MAX_READINGS: Final = 100
-"""Most clauses that are compared with the forms for one text. What is left then stays as it is."""
+"""Most clauses that are compared with the forms for one text. The rest of the text stays as it is."""
 _KEPT: Final = 2048
 """Texts whose translations are kept."""
 _SEPARATORS: Final = ("; ", ": ", ", ")
