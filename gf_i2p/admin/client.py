@@ -115,7 +115,7 @@ class RemoteApi:
                     again = again or isinstance(error, _NotReachedError)
             if not again or time.monotonic() >= end:
                 reasons = (f"server {', '.join(map(str, sorted(each)))} {why}" for why, each in troubles.items())
-                raise ApiError("no server answers the question: " + "; ".join(reasons))
+                raise ApiError(f"no server answers the question: {'; '.join(reasons)}")
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _follow(self, server: int, method: str, path: str, seconds: float, body: object) -> Any:

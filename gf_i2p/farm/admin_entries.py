@@ -155,23 +155,37 @@ class AdminEntry:
 
     @property
     def what(self) -> str:
-        """The request in words. Snapshots keep these words, so every version must choose the same words."""
-        if self.hash is not None and self.sensed is not None:
-            return f"{self.action} {to_b32_address(self.hash)}: {self.sensed.what}"
-        if self.hash is not None:
-            cost = "" if self.action != "cost" else f" {'as reckoned' if self.cost is None else self.cost}"
-            return f"{self.action} {to_b32_address(self.hash)}{cost}"
-        if self.server is not None:
-            return f"{self.action} {self.server}"
+        """The request in words. Snapshots keep these words, so every version must choose the same words.
+
+        Each request has whole words here, because `gf_i2p.cli.page.sentences` knows sentences by their forms.
+        """
+        leaf = None if self.hash is None else to_b32_address(self.hash)
+        if self.sensed is not None:
+            return f"sensed {leaf}: {self.sensed.what}"
+        if self.action == "exclude":
+            return f"exclude {leaf}"
+        if self.action == "include":
+            return f"include {leaf}"
+        if self.action == "cost":
+            return f"cost {leaf} as reckoned" if self.cost is None else f"cost {leaf} {self.cost}"
+        if self.action == "move":
+            return f"move {self.server}"
+        if self.action == "drain":
+            return f"drain {self.server}"
+        if self.action == "undrain":
+            return f"undrain {self.server}"
+        if self.action == "serverKey":
+            return f"serverKey {self.server}"
         if self.admission is not None:
             ticket = self.admission.ticket
             return f"admit server {ticket.server} at {self.admission.endpoint}, invited by {ticket.by}"
         if self.action == "publishNow":
             return "publish a new set now"
         if self.action == "set":
-            return "set " + ", ".join(
+            values = ", ".join(
                 f"{name} = {'default' if value is None else value}" for name, value in self.parameters.items()
             )
+            return f"set {values}"
         return self.action
 
 

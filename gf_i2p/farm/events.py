@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gf_i2p.farm.explanation import VERBS, why_publisher
+from gf_i2p.farm.explanation import why_publisher
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 
@@ -110,11 +110,14 @@ def _changes(before: _Picture, now: _Picture, state: FarmState) -> Iterator[str]
 def _new_publisher(before: _Picture, now: _Picture, state: FarmState) -> str:
     if now.publisher is None:
         return f"nobody publishes: {why_publisher(state)}"
-    verb = VERBS.get(now.mode, "publishes")
     old = before.publisher
-    why = state.choice.why_not.get(old) if old is not None and old != now.publisher else None
-    reason = why_publisher(state) if why is None else f"of server {old}, {why}"
-    return f"server {now.publisher} {verb}: {reason}"
+    why_not = state.choice.why_not.get(old) if old is not None and old != now.publisher else None
+    why = why_publisher(state) if why_not is None else f"of server {old}, {why_not}"
+    if now.mode == "failover":
+        return f"server {now.publisher} serves: {why}"
+    if now.mode == "dry-run":
+        return f"server {now.publisher} would publish: {why}"
+    return f"server {now.publisher} publishes: {why}"
 
 
 def _leaves(before: _Picture, now: _Picture, state: FarmState) -> Iterator[str]:

@@ -94,7 +94,9 @@ def why_publisher(state: FarmState) -> str:
         return "it was chosen"
     others = {server: each for server, each in merits.items() if server != publisher}
     if not others:
-        return "it is the only server that can" + (", although it is drained" if merit.drained else "")
+        if merit.drained:
+            return "it is the only server that can, although it is drained"
+        return "it is the only server that can"
     if merit.moved_here and not merit.drained:
         return "an administrator has moved publishing to it"
     equals = {server: each for server, each in others.items() if each.rank == merit.rank}
@@ -108,8 +110,10 @@ def why_publisher(state: FarmState) -> str:
         parameters = state.parameters
         lead = best_score - merit.score
         if lead <= parameters.margin:
-            count = f"more than {parameters.margin} count"
-            return f"it publishes already, and server {best} is better by {lead} points: {count}"
+            return (
+                f"it publishes already, and server {best} is better by {lead} points: more than {parameters.margin} "
+                "count"
+            )
         return (
             f"it publishes already; server {best}, better by {lead} points, takes over when that has lasted for "
             f"{parameters.fresh_ms / 1000:.0f} s, and this server has published for "

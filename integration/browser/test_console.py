@@ -10,6 +10,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Locator, Page, Request, expect
 
 from gf_i2p.cli.page.console import Console, Farm
+from gf_i2p.cli.page.words import LANGUAGES, words_in
 from gf_i2p.cli.shared.local_client import request
 from integration.browser.conftest import LEAVES, SECONDS, post_records
 from integration.harness.local_farm import LocalFarm, until
@@ -17,6 +18,8 @@ from integration.harness.local_farm import LocalFarm, until
 SCREENSHOTS: Final = Path("build/screenshots")
 SIZES: Final = {"desk": (1280, 800), "phone": (390, 844)}
 _GRAVE: Final = {"serious", "critical"}
+_CUT: Final = """() => [...document.querySelectorAll("a.button, button, th, dt, td")]
+    .filter((each) => each.offsetParent && each.scrollWidth > each.clientWidth + 1).map((each) => each.textContent)"""
 _WIDER: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -68,6 +71,30 @@ async def test_every_page_fits_its_screen_and_has_no_grave_barrier(
             await page.goto(top + address)
         await page.screenshot(path=SCREENSHOTS / f"{name}-{size}-{scheme}.png", full_page=True)
         assert await page.evaluate(_WIDER) <= 0, f"{name} must be scrolled sideways"
+        assert await grave(page) == [], name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_every_page_fits_a_phone_in_each_language(
+    farm: LocalFarm, chromium: Browser, link: str, language: str
+) -> None:
+    width, height = SIZES["phone"]
+    context = await chromium.new_context(viewport={"width": width, "height": height}, locale=f"{language}-XX")
+    context.set_default_timeout(SECONDS * 1000)
+    page = await context.new_page()
+    await page.goto(link)
+    farm.kill(3)
+    trouble = words_in(language).of_node("Server 3 is not reached.").rstrip(".।")
+    await expect(page.get_by_text(trouble).first).to_be_visible(timeout=SECONDS * 1000)
+    top = page.url
+    for name, address in {"farm": "", "server": "server?id=2", "question": "confirm?action=drain&subject=2"}.items():
+        await page.goto(top + address)
+        for summary in await page.locator("summary").all():
+            await summary.click()
+        await page.screenshot(path=SCREENSHOTS / f"{name}-phone-{language}.png", full_page=True)
+        assert await page.locator("html").get_attribute("lang") == language
+        assert await page.evaluate(_WIDER) <= 0, f"{name} must be scrolled sideways"
+        assert await page.evaluate(_CUT) == [], f"{name} has labels that are cut"
         assert await grave(page) == [], name
 
 

@@ -77,7 +77,10 @@ def _mild(status: Mapping[str, Any]) -> Iterator[str]:
         for server in status["servers"]:
             if not server["connected"]:
                 error = server["error"]
-                yield f"Server {server['id']} is not reached" + ("." if error is None else f": {error.rstrip('.')}.")
+                if error is None:
+                    yield f"Server {server['id']} is not reached."
+                else:
+                    yield f"Server {server['id']} is not reached: {error.rstrip('.')}."
     for trouble in status["farm"]["trouble"]:
         yield f"{trouble[0].upper()}{trouble[1:].rstrip('.')}."
     if status["disk"]["full"] is not None:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from gf_i2p.cli.page.console import Console, Farm
+from gf_i2p.cli.page.words import LANGUAGES
 from gf_i2p.cli.shared.argument_types import NODE_HELP, NODE_METAVAR, load_client_file, whole_number
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import NoAnswerError, request
@@ -25,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help="port on loopback (default: any free port)",
     )
+    parser.add_argument(
+        "--language",
+        choices=LANGUAGES,
+        help="language of the page (default: the first of the browser's languages that is one of these)",
+    )
 
 
 def run(options: argparse.Namespace) -> Exit:
@@ -33,7 +39,8 @@ def run(options: argparse.Namespace) -> Exit:
 
 
 async def _serve(options: argparse.Namespace) -> Exit:
-    console = Console([await _farm(place, alone=len(options.places) == 1) for place in options.places])
+    farms = [await _farm(place, alone=len(options.places) == 1) for place in options.places]
+    console = Console(farms, options.language)
     stopped, _ = stop_signal()
     try:
         async with console.serving(options.port) as link:

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
 
+from gf_i2p.cli.page.words import Words, marked
+
 WIDTH: Final = 600
 HEIGHT: Final = 120
 _GAP_STEPS: Final = 4
@@ -30,32 +32,42 @@ class Chart:
 
 
 _CHARTS: Final[tuple[tuple[str, float, str, Mapping[str, str]], ...]] = (
-    ("Router's uptime", 3_600_000, "h", {"uptime_ms": "uptime"}),
-    ("Bandwidth of the router", 1024, "KiB/s", {"inbound": "inbound", "outbound": "outbound"}),
-    ("Participating tunnels", 1, "", {"tunnels": "tunnels"}),
-    ("Lag of the router's jobs", 1, "ms", {"job_lag_ms": "lag"}),
-    ("Clock against the farm's time", 1000, "s", {"clock_ms": "clock"}),
+    (marked("Router's uptime"), 3_600_000, "h", {"uptime_ms": marked("uptime")}),
+    (marked("Bandwidth of the router"), 1024, "KiB/s", {"inbound": marked("inbound"), "outbound": marked("outbound")}),
+    (marked("Participating tunnels"), 1, "", {"tunnels": marked("tunnels")}),
+    (marked("Lag of the router's jobs"), 1, "ms", {"job_lag_ms": marked("lag")}),
+    (marked("Clock against the farm's time"), 1000, "s", {"clock_ms": marked("clock")}),
 )
 """Title, units in one unit of the chart, name of that unit, and the columns with the names of their lines."""
 
 
-def charts(columns: Sequence[str], samples: Sequence[Sequence[Any]]) -> list[Chart]:
-    """Make the charts of a server's samples, one row each. A chart without values is left out."""
+def charts(columns: Sequence[str], samples: Sequence[Sequence[Any]], words: Words) -> list[Chart]:
+    """Make the charts of a server's samples, one row each, with the words in a language.
+
+    A chart without values is left out.
+    """
     dates = [row[columns.index("date_ms")] for row in samples]
     made = []
     for title, size, unit, names in _CHARTS:
         lines = {
-            name: [None if row[columns.index(column)] is None else row[columns.index(column)] / size for row in samples]
+            words.translated(name): [
+                None if row[columns.index(column)] is None else row[columns.index(column)] / size for row in samples
+            ]
             for column, name in names.items()
         }
         values = [value for line in lines.values() for value in line if value is not None]
         if values:
-            made.append(_chart(title, unit, dates, lines, values))
+            made.append(_chart(words.translated(title), unit, dates, lines, values, words))
     return made
 
 
 def _chart(
-    title: str, unit: str, dates: Sequence[int], lines: Mapping[str, Sequence[float | None]], values: Sequence[float]
+    title: str,
+    unit: str,
+    dates: Sequence[int],
+    lines: Mapping[str, Sequence[float | None]],
+    values: Sequence[float],
+    words: Words,
 ) -> Chart:
     low, high = min(0.0, *values), max(0.0, *values)
     high = high if high > low else low + 1
@@ -82,20 +94,26 @@ def _chart(
         known = [value for value in line if value is not None]
         if known:
             told.append(
-                f"{name} from {_words(min(known), unit)} to {_words(max(known), unit)}, now {_words(known[-1], unit)}"
+                words.translated(
+                    "%(name)s from %(least)s to %(most)s, now %(last)s",
+                    name=name,
+                    least=_measured(min(known), unit),
+                    most=_measured(max(known), unit),
+                    last=_measured(known[-1], unit),
+                )
             )
     return Chart(
         title,
         tuple((name, tuple(parts(line))) for name, line in lines.items()),
-        _words(high, unit),
-        _words(low, unit),
+        _measured(high, unit),
+        _measured(low, unit),
         _time(begin),
         _time(end),
         f"{title}: {'; '.join(told)}",
     )
 
 
-def _words(value: float, unit: str) -> str:
+def _measured(value: float, unit: str) -> str:
     number = f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{value:,.1f}"
     return f"{number} {unit}".rstrip()
 

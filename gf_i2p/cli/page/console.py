@@ -31,8 +31,9 @@ from aiohttp import web
 from gf_i2p.admin.quiet_answers import SILENT, without_banner
 from gf_i2p.cli.page.farm_pages import Ask, FarmPages
 from gf_i2p.cli.page.import_pages import MAX_FORM_BYTES
-from gf_i2p.cli.page.overview import Overview
-from gf_i2p.cli.page.rendering import Pages, comparable
+from gf_i2p.cli.page.overview import Overview, overview
+from gf_i2p.cli.page.rendering import Languages, comparable, get_static
+from gf_i2p.cli.page.words import Words
 from gf_i2p.cli.shared.errors import CommandError
 
 _COOKIE: Final = "session"
@@ -42,6 +43,7 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",  # "no-referrer" would have browsers send "Origin: null" with each change
     "Cache-Control": "no-store",
+    "Vary": "Accept-Language",
 }
 _ORDER: Final = ("none", "unavailable", "degraded", "healthy")
 """States of farms on the page of several, the worst first."""
@@ -70,15 +72,15 @@ class FarmRow:
 class Console:
     """The server of one farm's pages, or of several farms'."""
 
-    def __init__(self, farms: Sequence[Farm]) -> None:
-        """Prepare the server."""
-        self._pages = Pages()
+    def __init__(self, farms: Sequence[Farm], language: str | None = None) -> None:
+        """Prepare the server. `language`: one of `LANGUAGES`, for every browser; None: each browser says which."""
+        self._languages = Languages(language)
         self._key: str | None = secrets.token_urlsafe(24)
         self._session: str | None = None
         csrf = secrets.token_urlsafe(24)
         self._room = f"/{secrets.token_urlsafe(24)}"
         self._hosts: set[str] = set()
-        self._farms = [FarmPages(*farm, self._pages, csrf) for farm in farms]
+        self._farms = [FarmPages(*farm, self._languages, csrf) for farm in farms]
         self._app = web.Application(client_max_size=MAX_FORM_BYTES, middlewares=[self._guard])
         self._app.on_response_prepare.extend([without_banner, _with_headers])
         self._app.add_routes([web.get("/open", self._get_open)])
@@ -88,7 +90,7 @@ class Console:
         self._app.add_routes(
             [
                 web.get(f"{self._room}/", self._get_farms),
-                web.get(f"{self._room}/static/{{name}}", self._pages.get_static),
+                web.get(f"{self._room}/static/{{name}}", get_static),
             ]
         )
         for number, farm in enumerate(self._farms, 1):
@@ -119,16 +121,19 @@ class Console:
         if request.host not in self._hosts or foreign:
             return web.Response(status=404)
         if request.path != "/open" and not self._is_known(request):
-            text = (
+            pages = self._languages.of(request)
+            text = pages.words.translated(
                 "Open this page by the link that the command has printed, or start the command again for another link."
             )
-            return self._pages.message("Not opened", text, status=403)
+            return pages.message(pages.words.translated("Not opened"), text, status=403)
         try:
             return await handler(request)
         except (web.HTTPException, ConnectionError):
             raise
         except Exception as error:  # noqa: BLE001 -- the person at the browser must learn of a defect
-            return self._pages.message("A defect", f"{type(error).__name__}: {error}.", back="Back", status=500)
+            pages = self._languages.of(request)
+            title, back = pages.words.translated("A defect"), pages.words.translated("Back")
+            return pages.message(title, f"{type(error).__name__}: {error}.", back=back, status=500)
 
     def _is_known(self, request: web.Request) -> bool:
         cookie = request.cookies.get(_COOKIE, "")
@@ -137,24 +142,30 @@ class Console:
     async def _get_open(self, request: web.Request) -> web.Response:
         given, key = request.query.get("key", ""), self._key
         if key is None or not compare_digest(comparable(given), comparable(key)):
-            text = "The link is good once. Stop the command, and start it again for another link."
-            return self._pages.message("The link is used", text, status=403)
+            pages = self._languages.of(request)
+            text = pages.words.translated(
+                "The link is good once. Stop the command, and start it again for another link."
+            )
+            return pages.message(pages.words.translated("The link is used"), text, status=403)
         self._key, self._session = None, secrets.token_urlsafe(24)
         response = web.Response(status=303, headers={"Location": f"{self._room}/"})
         response.set_cookie(_COOKIE, self._session, httponly=True, samesite="Strict", path=self._room)
         return response
 
-    async def _get_farms(self, _: web.Request) -> web.Response:
-        rows = await asyncio.gather(*(_row(number, farm) for number, farm in enumerate(self._farms, 1)))
+    async def _get_farms(self, request: web.Request) -> web.Response:
+        pages = self._languages.of(request)
+        rows = await asyncio.gather(*(_row(number, farm, pages.words) for number, farm in enumerate(self._farms, 1)))
         worst = sorted(rows, key=lambda row: _ORDER.index("none" if row.page is None else row.page.health.state))
-        return self._pages.html("farms.html", rows=worst)
+        return pages.html("farms.html", rows=worst)
 
 
-async def _row(number: int, farm: FarmPages) -> FarmRow:
+async def _row(number: int, farm: FarmPages, words: Words) -> FarmRow:
     try:
-        return FarmRow(number, farm.place, await farm.look(), "")
+        return FarmRow(
+            number, words.of_node(farm.place), overview(await farm.look(), words, may_change=farm.may_change), ""
+        )
     except CommandError as error:
-        return FarmRow(number, farm.place, None, str(error))
+        return FarmRow(number, words.of_node(farm.place), None, words.of_node(str(error)))
 
 
 async def _with_headers(_: web.Request, response: web.StreamResponse) -> None:

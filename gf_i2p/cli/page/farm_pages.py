@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from hmac import compare_digest
@@ -13,8 +14,9 @@ from aiohttp import web
 from gf_i2p.cli.page.actions import UnknownActionError, entry_of, kind_of
 from gf_i2p.cli.page.charts import HEIGHT, WIDTH, charts
 from gf_i2p.cli.page.import_pages import MAX_FILE_BYTES, ImportPage, import_page
-from gf_i2p.cli.page.overview import Answers, Overview, overview
-from gf_i2p.cli.page.rendering import Pages, comparable
+from gf_i2p.cli.page.overview import Answers, overview
+from gf_i2p.cli.page.rendering import Languages, Pages, comparable, get_static
+from gf_i2p.cli.page.words import Words, marked
 from gf_i2p.cli.shared.answer_text import record_rows
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.farm_import import described
@@ -43,24 +45,25 @@ _POLL_SECONDS: Final = 0.1
 class FarmPages:
     """The pages of one farm."""
 
-    def __init__(self, ask: Ask, place: str, user: str | None, pages: Pages, csrf: str) -> None:
+    def __init__(self, ask: Ask, place: str, user: str | None, languages: Languages, csrf: str) -> None:
         """Prepare the pages.
 
         Args:
             ask: asks the node.
             place: the node or the file, in words, for the head of the page.
             user: name of the administrator or viewer who asks; None: the operator of the node's own machine.
-            pages: renders.
+            languages: render.
             csrf: the token of the session, by which a change shows that a page of this program has asked for it.
         """
         self._ask = ask
         self.place = place
         self._user = user
-        self._may_change = user is None or User(user).role is Role.ADMIN
-        self._pages = pages
+        self.may_change = user is None or User(user).role is Role.ADMIN
+        """Whether the pages offer changes."""
+        self._languages = languages
         self._csrf = csrf
-        self._event = b""  # the newest server-sent event
-        self._watchers = 0
+        self._events: dict[str, bytes] = {}  # the newest server-sent event in each language in use
+        self._watchers: Counter[str] = Counter()  # open pages, by language
         self._looked = asyncio.Condition()
         self._looking: asyncio.Task[None] | None = None
 
@@ -75,17 +78,19 @@ class FarmPages:
             web.get(f"{prefix}/farm.toml", self._get_file),
             web.get(f"{prefix}/import", self._for_administrators(self._get_import)),
             web.post(f"{prefix}/import", self._for_administrators(self._post_import)),
-            web.get(f"{prefix}/static/{{name}}", self._pages.get_static),
+            web.get(f"{prefix}/static/{{name}}", get_static),
         ]
 
     def _for_administrators(self, handler: _Handler) -> _Handler:
         """Return a handler that asks no viewer for a change. The farm's servers refuse a viewer's change anyway."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            if self._may_change:
+            if self.may_change:
                 return await handler(request)
-            text = "A viewer changes nothing. Open the console with an administrator's file."
-            return self._pages.message("Not for viewers", text, back="Back", status=403)
+            pages = self._languages.of(request)
+            text = pages.words.translated("A viewer changes nothing. Open the console with an administrator's file.")
+            title, back = pages.words.translated("Not for viewers"), pages.words.translated("Back")
+            return pages.message(title, text, back=back, status=403)
 
         return handle
 
@@ -96,36 +101,37 @@ class FarmPages:
 
     # The farm ---------------------------------------------------------------------------------------------------------
 
-    async def _get_farm(self, _: web.Request) -> web.Response:
+    async def _get_farm(self, request: web.Request) -> web.Response:
+        pages = self._languages.of(request)
         try:
-            page = await self.look()
+            page = overview(await self.look(), pages.words, may_change=self.may_change)
         except CommandError as error:
-            return self._pages.message("No answer", str(error), back="Try again", status=503)
-        return self._pages.html("overview.html", page=page, place=self.place)
+            return _no_answer(pages, error, back=pages.words.translated("Try again"))
+        return pages.html("overview.html", page=page, place=pages.words.of_node(self.place))
 
     async def _get_server(self, request: web.Request) -> web.Response:
-        text = request.query.get("id", "")
+        pages, text = self._languages.of(request), request.query.get("id", "")
         if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_ID)):
-            return self._pages.message(
-                "No such server", f"{text[:80]!r} is no id of a server.", back="Back", status=400
-            )
+            why = pages.words.translated("%(text)s is no id of a server.", text=repr(text[:80]))
+            return _refused(pages, pages.words.translated("No such server"), why, 400)
         try:
             answer = await self._ask("GET", f"/v1/record?server={text}")
         except CommandError as error:
-            return self._pages.message("No answer", str(error), back="Back", status=503)
-        return self._pages.html(
+            return _no_answer(pages, error)
+        return pages.html(
             "server.html",
             server=text,
-            charts=charts(answer["columns"], answer["samples"]),
+            charts=charts(answer["columns"], answer["samples"], pages.words),
             record=record_rows(answer["record"] or {}),
             width=WIDTH,
             height=HEIGHT,
         )
 
     async def _get_live(self, request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        language = self._languages.of(request).words.language
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Content-Language": language})
         await response.prepare(request)
-        self._watchers += 1
+        self._watchers[language] += 1
         try:
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.create_task(self._keep_looking(), name="looking at the farm")
@@ -133,34 +139,48 @@ class FarmPages:
             while True:
                 async with self._looked:
                     await self._looked.wait()
+                event = self._events.get(language, last)
                 # A comment tells whether the browser still listens.
-                await response.write(self._event if self._event != last else b":\n\n")
-                last = self._event
+                await response.write(event if event != last else b":\n\n")
+                last = event
         except ConnectionError:
             return response
         finally:
-            self._watchers -= 1
+            self._watchers[language] -= 1
 
     async def _keep_looking(self) -> None:
-        """Look at the farm, and make the event for all open pages together, until no page is open."""
+        """Look at the farm, and make one event in each language for all open pages, until no page is open."""
         loop = asyncio.get_running_loop()
-        while self._watchers:
+        while languages := +self._watchers:
             began = loop.time()
+            answers: Answers | Exception
             try:
-                self._event = _event("message", self._pages.render("farm.html", page=await self.look()))
-            except CommandError as error:
-                self._event = _event("trouble", str(error))
+                answers = await self.look()
             except Exception as error:  # noqa: BLE001 -- an open page must not show an old state without a word
-                self._event = _event("trouble", f"a defect of this program: {type(error).__name__}: {error}")
+                answers = error
+            self._events = {each: self._event(self._languages.in_language(each), answers) for each in languages}
             async with self._looked:
                 self._looked.notify_all()
             await asyncio.sleep(min(max(LOOK_SECONDS, _REST * (loop.time() - began)), _LONGEST_PAUSE))
 
-    async def _get_file(self, _: web.Request) -> web.Response:
+    def _event(self, pages: Pages, answers: Answers | Exception) -> bytes:
+        """Return the event that shows a look at the farm. `answers`: the reason when the look has failed."""
+        if isinstance(answers, Answers):
+            try:
+                page = overview(answers, pages.words, may_change=self.may_change)
+                return _event("message", pages.render("farm.html", page=page))
+            except Exception as error:  # noqa: BLE001 -- as in `_keep_looking`
+                answers = error
+        if isinstance(answers, CommandError):
+            return _event("trouble", pages.words.of_node(str(answers)))
+        why = f"{type(answers).__name__}: {answers}"
+        return _event("trouble", pages.words.translated("a defect of this program: %(why)s", why=why))
+
+    async def _get_file(self, request: web.Request) -> web.Response:
         try:
             farm, server = await self._describe()
         except CommandError as error:
-            return self._pages.message("No answer", str(error), back="Back", status=503)
+            return _no_answer(self._languages.of(request), error)
         text = farm.encode(server, datetime.now(UTC))
         headers = {"Content-Disposition": 'attachment; filename="farm.toml"'}
         return web.Response(text=text, content_type="application/toml", headers=headers)
@@ -170,26 +190,26 @@ class FarmPages:
         administration, status = [await self._ask("GET", path) for path in ("/v1/administration", "/v1/status")]
         return described(administration, status)
 
-    async def look(self) -> Overview:
-        """Ask the node, and make the page's content. Raises `CommandError`."""
+    async def look(self) -> Answers:
+        """Ask the node for all that the farm's page shows. Raises `CommandError`."""
         paths = ("/v1/status", "/v1/explain", "/v1/administration", "/v1/events")
         status, explanation, administration, events = [await self._ask("GET", path) for path in paths]
-        answers = Answers(status, explanation, administration, events["events"])
-        return overview(answers, may_change=self._may_change)
+        return Answers(status, explanation, administration, events["events"])
 
     # Changes ----------------------------------------------------------------------------------------------------------
 
     async def _get_confirm(self, request: web.Request) -> web.Response:
+        pages = self._languages.of(request)
         name, subject = request.query.get("action", ""), request.query.get("subject", "")[:200]
         try:
-            kind = kind_of(name)
-            entry_of(name, "farm", "somebody", 1, subject, "")
+            kind = kind_of(name, pages.words)
+            entry_of(name, "farm", "somebody", 1, subject, "", pages.words)
         except UnknownActionError as error:
-            return self._pages.message("No such change", str(error), back="Back", status=400)
-        return self._pages.html(
+            return _refused(pages, pages.words.translated("No such change"), str(error), 400)
+        return pages.html(
             "confirm.html",
-            question=kind.question.format(subject=with_short_addresses(subject)),
-            outcome=kind.outcome.format(subject=with_short_addresses(subject)),
+            question=pages.words.translated(kind.question, subject=with_short_addresses(subject)),
+            outcome=pages.words.translated(kind.outcome, subject=with_short_addresses(subject)),
             action=name,
             subject=subject,
             takes_reason=kind.entry is not None,
@@ -197,31 +217,32 @@ class FarmPages:
             csrf=self._csrf,
         )
 
-    def _refusal(self, form: Mapping[str, object]) -> web.Response | None:
+    def _refusal(self, pages: Pages, form: Mapping[str, object]) -> web.Response | None:
         """Return the answer to a change for which no page of this session has asked; None: a page has."""
         if compare_digest(comparable(str(form.get("csrf", ""))), comparable(self._csrf)):
             return None
-        text = "The question was not asked by this page. Go back, and choose the change again."
-        return self._pages.message("Not changed", text, back="Back", status=403)
+        text = pages.words.translated("The question was not asked by this page. Go back, and choose the change again.")
+        return _refused(pages, pages.words.translated("Not changed"), text, 403)
 
     async def _post_change(self, request: web.Request) -> web.Response:
+        pages = self._languages.of(request)
         form = {name: str(value) for name, value in (await request.post()).items()}
-        if (refusal := self._refusal(form)) is not None:
+        if (refusal := self._refusal(pages, form)) is not None:
             return refusal
         try:
-            await self._change(form)
+            await self._change(form, pages.words)
         except UnknownActionError as error:
-            return self._pages.message("No such change", str(error), back="Back", status=400)
+            return _refused(pages, pages.words.translated("No such change"), str(error), 400)
         except CommandError as error:
-            title = "The outcome is unknown" if error.outcome == "unknown" else "Not changed"
-            return self._pages.message(title, str(error), back="Back", status=502)
+            title = marked("The outcome is unknown") if error.outcome == "unknown" else marked("Not changed")
+            return _refused(pages, pages.words.translated(title), pages.words.of_node(str(error)), 502)
         return web.Response(status=303, headers={"Location": "./"})
 
-    async def _change(self, form: Mapping[str, str]) -> None:
+    async def _change(self, form: Mapping[str, str], words: Words) -> None:
         status = await self._ask("GET", "/v1/status")
         user = self._user or f"server-{status['id']}"
         name, subject, reason = form.get("action", ""), form.get("subject", ""), form.get("reason", "")[:MAX_REASON]
-        entry = entry_of(name, status["cluster"], user, now_ms(), subject, reason)
+        entry = entry_of(name, status["cluster"], user, now_ms(), subject, reason, words)
         if entry is None:
             await self._ask("POST", "/v1/stepdown", seconds=_CHANGE_SECONDS, body={})
         else:
@@ -244,16 +265,21 @@ class FarmPages:
 
     # The import of a file ---------------------------------------------------------------------------------------------
 
-    async def _get_import(self, _: web.Request) -> web.Response:
-        return self._import_html(ImportPage("Import a configuration", "", (), chooses=True))
+    async def _get_import(self, request: web.Request) -> web.Response:
+        pages = self._languages.of(request)
+        return self._import_html(pages, ImportPage(marked("Import a configuration"), "", (), chooses=True))
 
     async def _post_import(self, request: web.Request) -> web.Response:
-        too_large = f"The file has more than {MAX_FILE_BYTES >> 10} KiB. Choose a file that the page has given."
+        pages = self._languages.of(request)
+        translated, refused = pages.words.translated, pages.words.translated("Not imported")
+        too_large = translated(
+            "The file has more than %(number)s KiB. Choose a file that the page has given.", number=MAX_FILE_BYTES >> 10
+        )
         try:
             form = await request.post()
         except web.HTTPRequestEntityTooLarge:
-            return self._pages.message("Not imported", too_large, back="Back", status=413)
-        if (refusal := self._refusal(form)) is not None:
+            return _refused(pages, refused, too_large, 413)
+        if (refusal := self._refusal(pages, form)) is not None:
             return refusal
         file = form.get("file")
         if isinstance(file, web.FileField):
@@ -261,7 +287,7 @@ class FarmPages:
         else:
             data = comparable(str(form.get("text", ""))).replace(b"\r\n", b"\n")  # a browser changes the ends of lines
         if len(data) > MAX_FILE_BYTES:
-            return self._pages.message("Not imported", too_large, back="Back", status=413)
+            return _refused(pages, refused, too_large, 413)
         try:
             page = await import_page(
                 data.decode("utf-8"),
@@ -273,19 +299,25 @@ class FarmPages:
                 post=self._post,
             )
         except UnicodeDecodeError:
-            return self._pages.message(
-                "Not imported",
-                "The file is no text in UTF-8. Choose a file that the page has given.",
-                back="Back",
-                status=400,
-            )
+            why = translated("The file is no text in UTF-8. Choose a file that the page has given.")
+            return _refused(pages, refused, why, 400)
         except CommandError as error:
-            title = "The outcome is unknown" if error.outcome == "unknown" else "Not imported"
-            return self._pages.message(title, str(error), back="Back", status=400)
-        return self._import_html(page)
+            title = translated("The outcome is unknown") if error.outcome == "unknown" else refused
+            return _refused(pages, title, pages.words.of_node(str(error)), 400)
+        return self._import_html(pages, page)
 
-    def _import_html(self, page: ImportPage) -> web.Response:
-        return self._pages.html("import.html", **page._asdict(), csrf=self._csrf, max_reason=MAX_REASON)
+    def _import_html(self, pages: Pages, page: ImportPage) -> web.Response:
+        shown = page.translated(pages.words)._asdict()
+        return pages.html("import.html", **shown, csrf=self._csrf, max_reason=MAX_REASON)
+
+
+def _refused(pages: Pages, title: str, why: str, status: int) -> web.Response:
+    return pages.message(title, why, back=pages.words.translated("Back"), status=status)
+
+
+def _no_answer(pages: Pages, error: CommandError, back: str = "") -> web.Response:
+    title, why = pages.words.translated("No answer"), pages.words.of_node(str(error))
+    return pages.message(title, why, back=back or pages.words.translated("Back"), status=503)
 
 
 def _event(name: str, text: str) -> bytes:

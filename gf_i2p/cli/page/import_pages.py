@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from gf_i2p.cli.page.words import Words, marked
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.farm_import import check_same_farm, done_text, far_text, lines_of, requests_for
 from gf_i2p.node.files.checked_read import ConfigError, table_of
@@ -18,15 +19,18 @@ MAX_FILE_BYTES: Final = 1 << 19
 """Most bytes of a file."""
 MAX_FORM_BYTES: Final = 6 * MAX_FILE_BYTES
 """Most bytes of a form: the end of a line may take six bytes, and any other byte of the file three."""
-AS_WANTED: Final = "The farm is as the file says"
-BY_HAND: Final = "Some of it is changed by hand only"
+AS_WANTED: Final = marked("The farm is as the file says")
+BY_HAND: Final = marked("Some of it is changed by hand only")
+NO_ANSWER: Final = marked("The node does not answer now: %(why)s")
 
 
 class ImportPage(NamedTuple):
     """The values that `import.html` fills in."""
 
     title: str
+    """A message of the page."""
     note: str
+    """A message of the page, or a sentence of the command line; or empty."""
     lines: Sequence[str]
     asks: bool = False
     """Whether the page asks for the change."""
@@ -36,6 +40,17 @@ class ImportPage(NamedTuple):
     """The file's text, for the form of a page that asks for the change."""
     shown: str = ""
     """Digest of the lines."""
+    trouble: str = ""
+    """Why the node does not answer now, after the change; or empty."""
+
+    def translated(self, words: Words) -> "ImportPage":
+        """Return the page with title, note and lines in the language of `words`."""
+        note = words.of_node(words.translated(self.note)) if self.note else ""
+        if self.trouble:
+            note += " " + words.translated(NO_ANSWER, why=words.of_node(self.trouble))
+        return self._replace(
+            title=words.translated(self.title), note=note, lines=tuple(map(words.of_node, self.lines)), trouble=""
+        )
 
 
 async def import_page(
@@ -73,15 +88,15 @@ async def import_page(
         return list(differences(farm, wanted, date_ms=date_ms, by=by, reason=reason or None))
 
     found = compared(now)
-    aside = "The sealed part of the file was left aside." if wanted.sealed is not None else ""
+    aside = marked("The sealed part of the file was left aside.") if wanted.sealed is not None else ""
     lines = lines_of(found)
     shown = hashlib.sha256("\n".join(lines).encode()).hexdigest()
     entries = [each.entry for each in found if each.entry is not None]
     if not entries:
         return ImportPage(BY_HAND if found else AS_WANTED, aside, lines)
     if agreed != shown:
-        note = "The farm has changed meanwhile: look again." if agreed else aside
-        return ImportPage("Change the farm so?", note, lines, asks=True, text=text, shown=shown)
+        note = marked("The farm has changed meanwhile: look again.") if agreed else aside
+        return ImportPage(marked("Change the farm so?"), note, lines, asks=True, text=text, shown=shown)
     done = 0
     for piece in requests_for(entries):
         try:
@@ -89,15 +104,15 @@ async def import_page(
         except CommandError as error:
             if not done:
                 raise
-            return ImportPage("Partly imported", _sentence(far_text(done, len(entries), error)), ())
+            return ImportPage(marked("Partly imported"), _sentence(far_text(done, len(entries), error)), ())
         done += len(piece)
     note = _sentence(done_text(done))
     try:
         left = compared((await describe())[0])
     except CommandError as error:
-        return ImportPage("Changed", f"{note} The node does not answer now: {_sentence(str(error))}", ())
+        return ImportPage(marked("Changed"), note, (), trouble=_sentence(str(error)))
     if any(each.entry is not None for each in left):
-        return ImportPage("Changed, and this server does not show all of it yet", note, lines_of(left))
+        return ImportPage(marked("Changed, and this server does not show all of it yet"), note, lines_of(left))
     return ImportPage(BY_HAND if left else AS_WANTED, note, lines_of(left))
 
 

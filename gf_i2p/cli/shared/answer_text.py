@@ -183,22 +183,30 @@ def publishing_lines(publishing: dict[str, Any]) -> list[str]:
     lines = [f"{leaves} given to the router {publishing['sent']} times, good for {minutes} minutes"]
     progress = publishing["progress"]
     if progress is not None:
-        words = []
-        for stage in ("attempted", "sent", "found", "confirmed"):
-            if progress[stage]:
-                by = progress.get(f"{stage}_by")
-                words.append(f"{stage} {_clock(progress[stage])}" + ("" if by is None else f" by server {by}"))
-        if not progress["confirmed"] and progress["unconfirmed"]:
-            words.append(f"not confirmed: {progress['unconfirmed']}")
-        lines.append("the last: " + ", ".join(words or ["announced"]))
+        lines.append(f"the last: {', '.join(_progress_words(progress))}")
         if progress["retries"]:
             lines.append(f"given again {progress['retries']} times, because the set was not found")
     return [*lines, f"the next is due in {pause}: {publishing['next']['why']}"]
 
 
+def _progress_words(progress: dict[str, Any]) -> list[str]:
+    words = []
+    if progress["attempted"]:
+        words.append(f"attempted {_clock(progress['attempted'])}")
+    if progress["sent"]:
+        words.append(f"sent {_clock(progress['sent'])}")
+    if progress["found"]:
+        words.append(f"found {_clock(progress['found'])} by server {progress['found_by']}")
+    if progress["confirmed"]:
+        words.append(f"confirmed {_clock(progress['confirmed'])} by server {progress['confirmed_by']}")
+    if not progress["confirmed"] and progress["unconfirmed"]:
+        words.append(f"not confirmed: {progress['unconfirmed']}")
+    return words or ["announced"]
+
+
 def _serving_lines(serving: dict[str, Any]) -> list[str]:
-    streams = f"{serving['streams']} of {serving['max_streams']}"
-    lines = [f"{serving['state']} {serving['master']}, which leads to {serving['target']}: {streams} streams now"]
+    state, master, target = serving["state"], serving["master"], serving["target"]
+    lines = [f"{state} {master}, which leads to {target}: {serving['streams']} of {serving['max_streams']} streams now"]
     load = serving["load"]
     if load is not None:
         lines.append(_load_line(load))
@@ -220,8 +228,9 @@ def _load_line(load: dict[str, int]) -> str:
         parts.append(f"{load['currentBandwidth'] / 1024:.1f} KiB/s")
     if "currentTunnels" in load:
         most = load.get("configuredTunnels")
-        parts.append(f"{load['currentTunnels']}{'' if most is None else f' of {most}'} inbound tunnels")
-    return "the session: " + ", ".join(parts)
+        tunnels = load["currentTunnels"]
+        parts.append(f"{tunnels} inbound tunnels" if most is None else f"{tunnels} of {most} inbound tunnels")
+    return f"the session: {', '.join(parts)}"
 
 
 def _pause(seconds: float) -> str:

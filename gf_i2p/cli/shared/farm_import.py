@@ -64,7 +64,9 @@ def far_text(done: int, total: int, error: CommandError) -> str:
 
 def done_text(changes: int) -> str:
     """Return the sentence about the changes that an import has made."""
-    return f"{changes} {'change is' if changes == 1 else 'changes are'} in the farm's log"
+    if changes == 1:
+        return "1 change is in the farm's log"
+    return f"{changes} changes are in the farm's log"
 
 
 def lines_of(found: Sequence[Difference]) -> list[str]:

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-_ADDRESS: Final = re.compile(r"\b([a-z2-7]{8})[a-z2-7]{44}\.b32\.i2p\b")
+_ADDRESS: Final = re.compile(r"\b([a-z2-7]{8})[a-z2-7]{44}\.b32\.i2p\b", re.ASCII)
 
 
 def with_short_addresses(text: str) -> str:

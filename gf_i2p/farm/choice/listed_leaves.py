@@ -74,7 +74,9 @@ class LeafInputs:
         """Return why a leaf must not be listed, even while the leaf is up; None: the leaf may be listed."""
         exclusion = self.administration.excluded.get(leaf.hash)
         if exclusion is not None:
-            return f"{exclusion.by} has excluded it" + ("" if exclusion.reason is None else f": {exclusion.reason}")
+            if exclusion.reason is None:
+                return f"{exclusion.by} has excluded it"
+            return f"{exclusion.by} has excluded it: {exclusion.reason}"
         masters_below = nested_farms.leads_to(leaf, self._masters_below) if leaf.type == META_TYPE else ()
         return nested_farms.objection(leaf, self.master, masters_below)
 

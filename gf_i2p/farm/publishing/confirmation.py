@@ -63,8 +63,10 @@ def look_for_confirmation(
             found_by, found_ms = server, sensing.date_ms
             continue
         if sensing.date_ms > sent_ms + GRACE_MS:
-            finding = "finds an older set" if sensing.fetch_ms is not None else "does not find the set"
-            misses.append(f"server {server} {finding}")
+            found_older = sensing.fetch_ms is not None
+            misses.append(
+                f"server {server} finds an older set" if found_older else f"server {server} does not find the set"
+            )
     if found_by is not None:
         why = "the router of the server that found the set does not tell the version"
         return Confirmation(found_by=found_by, found_ms=found_ms, why=why)

@@ -231,11 +231,15 @@ def _of_leaves(farm: FarmFile, wanted: FarmFile, entry: Any) -> Iterator[Differe
         old, new, hash_ = now.get(address, none), then.get(address, none), from_b32_address(address)
         if (old.excluded, old.reason if old.excluded else None) != (new.excluded, new.reason if new.excluded else None):
             if new.excluded:
-                words = "excluded" if new.reason is None else f"excluded ({new.reason})"
                 change = entry("exclude", hash=hash_, **({} if new.reason is None else {"reason": new.reason}))
                 if old.excluded and new.reason is None:
                     continue  # the farm knows a reason, and the file has none
-                yield Difference(f"leaf {address}: {'included' if not old.excluded else 'excluded'} -> {words}", change)
+                if new.reason is None:
+                    yield Difference(f"leaf {address}: included -> excluded", change)
+                elif old.excluded:
+                    yield Difference(f"leaf {address}: excluded -> excluded ({new.reason})", change)
+                else:
+                    yield Difference(f"leaf {address}: included -> excluded ({new.reason})", change)
             else:
                 yield Difference(f"leaf {address}: excluded -> included", entry("include", hash=hash_))
         if old.cost != new.cost:
@@ -264,9 +268,10 @@ def _of_servers(farm: FarmFile, wanted: FarmFile, entry: Any) -> Iterator[Differ
             if new.publish not in {old.publish, None}:
                 yield Difference(_own_setting(server_id, "publish", old.publish, new.publish))
             if new.drained != old.drained:
-                words = ("drained" if each.drained else "not drained" for each in (old, new))
-                action = "drain" if new.drained else "undrain"
-                yield Difference(f"server {server_id}: {' -> '.join(words)}", entry(action, server=server_id))
+                if new.drained:
+                    yield Difference(f"server {server_id}: not drained -> drained", entry("drain", server=server_id))
+                else:
+                    yield Difference(f"server {server_id}: drained -> not drained", entry("undrain", server=server_id))
 
 
 def _own_setting(server_id: int, name: str, old: str | None, new: str | None) -> str:

@@ -125,7 +125,7 @@ async def test_a_defect_is_shown_and_ends_no_page(monkeypatch: pytest.MonkeyPatc
                 assert await live.content.readline() == b"event: trouble\n"
                 assert b"a defect of this program: KeyError" in await live.content.readline()
                 assert [await live.content.readline() for _ in range(3)] == [b"\n", b":\n", b"\n"]
-        await until("no page is open", PATIENCE, lambda: _is(served._farms[0]._watchers == 0))
+        await until("no page is open", PATIENCE, lambda: _is(served._farms[0]._watchers.total() == 0))
 
 
 async def _is(truth: bool) -> bool:

@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 
 from gf_i2p.cli.page.import_pages import MAX_FILE_BYTES, ImportPage, import_page
+from gf_i2p.cli.page.words import words_in
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.files.farm_file import FarmFile, ServerSection
@@ -122,7 +123,8 @@ async def test_an_import_says_how_far_it_has_come() -> None:
     assert page.note == f"The first {farm.posted} of 200 changes are in the log; then: no leader."
     page = await imported(_Farm(posts=9, looks=2))
     assert page.title == "Changed"
-    assert page.note == "200 changes are in the farm's log. The node does not answer now: No node answers."
+    note = page.translated(words_in("en")).note
+    assert note == "200 changes are in the farm's log. The node does not answer now: No node answers."
     page = await imported(_Farm(posts=9, looks=9))
     assert (page.title, len(page.lines)) == ("Changed, and this server does not show all of it yet", 200)
     with pytest.raises(CommandError, match="no leader"):

@@ -28,7 +28,7 @@ function complain(text) {
   link.className = "lost";
 }
 
-const gone = "The console does not answer: is the command still running?";
+const gone = link.dataset.gone;
 
 async function fetchAgain(every) {
   let answer, text;
