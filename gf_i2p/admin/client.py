@@ -95,6 +95,11 @@ class RemoteApi:
         self._first = next(iter(self._endpoints))
         """The server that is asked first: the one that has answered last."""
 
+    @property
+    def inside_i2p(self) -> bool:
+        """Whether a router's proxy leads to the servers."""
+        return self._file.inside_proxy is not None
+
     async def request(self, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
         """Ask a server of the farm; return the JSON of the answer.
 
@@ -102,7 +107,7 @@ class RemoteApi:
         I2P has more. Through I2P, all servers are asked again for some time: a router finds a lease set, and builds
         tunnels, only when it is asked for an address. Raises `ApiError`.
         """
-        end = time.monotonic() + (I2P_HANDSHAKE_SECONDS if self._file.inside_proxy is not None else 0.0)
+        end = time.monotonic() + (I2P_HANDSHAKE_SECONDS if self.inside_i2p else 0.0)
         while True:
             troubles: dict[str, list[int]] = {}
             again = False
