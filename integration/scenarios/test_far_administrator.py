@@ -169,6 +169,7 @@ async def test_an_administrator_in_another_namespace_sees_and_changes_all_throug
     await has_the_leader_step_down(site)
     await is_told_the_events(site)
     await changes_on_the_page(site)
+    await is_answered_by_another_server(site)
 
 
 async def no_direct_way(network: RouterNetwork, site: FarSite) -> None:
@@ -291,6 +292,18 @@ async def changes_on_the_page(site: FarSite) -> None:
         )
         _, text = await asked("the page after the change", room)
         assert "by the page" in text
+
+
+async def is_answered_by_another_server(site: FarSite) -> None:
+    """The first server of the file is dead, so another server answers and takes changes."""
+    first = ClientFile.load(site.admin).servers[0].id
+    site.farm.kill(first)
+    print(f"          server {first}, the first of the file, is killed")
+    assert (await site.said("status"))["id"] != first
+    await site.farm.leader(SECONDS)
+    assert (await site.said("status"))["id"] != first
+    assert (await site.said("publisher", "undrain", after=[str(first)]))["index"] > 0
+    assert (await site.said("members", "stepdown"))["leader"] != first
 
 
 async def page(web: aiohttp.ClientSession, what: str, url: str) -> tuple[str, str]:

@@ -6,10 +6,11 @@ import json
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from gf_i2p.admin import client
 from gf_i2p.admin.client import ApiError, RemoteApi
 from gf_i2p.admin.local_socket import MAX_REMOTE_PAGE_BYTES
 from gf_i2p.admin.remote_interface import REQUESTS_AT_ONCE, REQUESTS_UNDER_WAY
@@ -141,6 +142,35 @@ async def test_when_servers_are_down_another_answers(tmp_path: Path) -> None:
         code, _, error = await gf("status", farm.admin)
         assert code == 1
         assert error.startswith("gf-i2p: no server answers the question: server 1, 2, 3 cannot be reached (")
+
+
+class SilentFirst(RemoteApi):
+    """The client of a farm inside I2P whose server 1 is silent."""
+
+    def __init__(self, file: ClientFile) -> None:
+        super().__init__(file)
+        self.asked: list[tuple[str, int]] = []
+
+    async def _ask(self, server: int, method: str, path: str, seconds: float, body: object) -> Any:
+        self.asked.append((method, server))
+        if server == 1:
+            await asyncio.Event().wait()
+        return {"id": server}
+
+
+async def test_a_silent_server_inside_i2p_holds_up_no_question_and_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "NEXT_SECONDS", 0.01)
+    make_farm(tmp_path, dict.fromkeys((1, 2, 3)), cluster="farm", profile="i2p", clients=[], admins=["ops"])
+    file = ClientFile.load(tmp_path / "admin-ops.toml")
+    async with asyncio.timeout(PATIENCE):
+        assert (await SilentFirst(file).request("GET", "/v1/status"))["id"] in {2, 3}
+        api = SilentFirst(file)
+        changed = await api.request("POST", "/v1/stepdown", body={})
+    posts = [server for method, server in api.asked if method == "POST"]
+    assert posts == [changed["id"]], "a change goes once, to a server that has answered"
+    assert 1 not in posts
 
 
 async def test_a_wrong_certificate_or_key_is_refused(tmp_path: Path) -> None:
