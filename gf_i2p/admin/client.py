@@ -1,9 +1,10 @@
 """The client of the administration API for users on other machines, with the user's file (`admin-NAME.toml`).
 
-The client asks one server after another until one answers. A server outside I2P is reached by TLS, and must have the
-certificate of the fingerprint in the file, or one that the file's CA has signed. A server inside I2P is reached through
-the proxy of the file's router, and its name is never looked up on this machine. When only the leader takes a request,
-the client asks the leader.
+The client asks one server after another until one answers. A server inside I2P that stays silent holds nothing up:
+after some seconds the next one is asked, too, and the first answer counts. A change goes only to a server that has
+answered. A server outside I2P is reached by TLS, and must have the certificate of the fingerprint in the file, or one
+that the file's CA has signed. A server inside I2P is reached through the proxy of the file's router, and its name is
+never looked up on this machine. When only the leader takes a request, the client asks the leader.
 
 The user logs in as for every request to the farm's port, by a key or by Digest. Each request has a connection of its
 own. A request with a body waits until the server's challenge is known, so the body is sent once.
@@ -14,6 +15,8 @@ import json
 import os
 import ssl
 import time
+from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +45,9 @@ _NOTHING_SENT: Final = (
     ProxyError,
 )
 """The errors before a request is sent."""
+NEXT_SECONDS: Final = 4.0
+"""Seconds of silence before the next server is asked, too. Through I2P, most answers come within a second; i2pd repeats
+a lost packet after 9 s, and gives a dead server up after two minutes."""
 _AGAIN_SECONDS: Final = 2.0
 """Seconds before all servers are asked again."""
 _LEADERS: Final = 3
@@ -79,6 +85,15 @@ class _NotReachedError(_UnreachedError):
     """No request has come through to one server. Another attempt may come through."""
 
 
+class _NobodyAnswersError(Exception):
+    """No server was reached."""
+
+    def __init__(self, troubles: Sequence[_UnreachedError]) -> None:
+        super().__init__()
+        self.troubles = troubles
+        """One for each server."""
+
+
 class RemoteApi:
     """The administration API of a farm's servers, for the user of one file."""
 
@@ -94,6 +109,12 @@ class RemoteApi:
         self._credentials: dict[int, KeyCredentials] = {}
         self._first = next(iter(self._endpoints))
         """The server that is asked first: the one that has answered last."""
+        self._has_answered = False
+
+    @property
+    def inside_i2p(self) -> bool:
+        """Whether a router's proxy leads to the servers."""
+        return self._file.inside_proxy is not None
 
     async def request(self, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
         """Ask a server of the farm; return the JSON of the answer.
@@ -102,14 +123,16 @@ class RemoteApi:
         I2P has more. Through I2P, all servers are asked again for some time: a router finds a lease set, and builds
         tunnels, only when it is asked for an address. Raises `ApiError`.
         """
-        end = time.monotonic() + (I2P_HANDSHAKE_SECONDS if self._file.inside_proxy is not None else 0.0)
+        if method != "GET" and self.inside_i2p and len(self._endpoints) > 1 and not self._has_answered:
+            await self.request("GET", "/v1/status")  # a change that was sent must not be sent to another server
+        end = time.monotonic() + (I2P_HANDSHAKE_SECONDS if self.inside_i2p else 0.0)
         while True:
             troubles: dict[str, list[int]] = {}
             again = False
-            for server in sorted(self._endpoints, key=lambda each: each != self._first):
-                try:
-                    return await self._follow(server, method, path, seconds, body)
-                except _UnreachedError as error:
+            try:
+                return await self._first_answer(method, path, seconds, body)
+            except _NobodyAnswersError as nobody:
+                for error in nobody.troubles:
                     of_reason = troubles.setdefault(str(error), [])
                     of_reason += [] if error.server in of_reason else [error.server]
                     again = again or isinstance(error, _NotReachedError)
@@ -117,6 +140,36 @@ class RemoteApi:
                 reasons = (f"server {', '.join(map(str, sorted(each)))} {why}" for why, each in troubles.items())
                 raise ApiError(f"no server answers the question: {'; '.join(reasons)}")
             await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _first_answer(self, method: str, path: str, seconds: float, body: object) -> Any:
+        """Ask the servers until one answers. Raises `ApiError` or `_NobodyAnswersError`.
+
+        The next server is asked when one was not reached, or is silent. Silence counts only inside I2P, and only for
+        questions that any server may answer at once: not for a change, and not for a question that waits for an entry.
+        """
+        left = deque(sorted(self._endpoints, key=lambda each: each != self._first))
+        may_hurry = self.inside_i2p and method == "GET" and "wait=" not in path
+        silence = NEXT_SECONDS if may_hurry else None
+        asked: set[asyncio.Task[Any]] = set()
+        troubles: list[_UnreachedError] = []
+        try:
+            while left or asked:
+                if left:
+                    asked.add(asyncio.create_task(self._follow(left.popleft(), method, path, seconds, body)))
+                done, _ = await asyncio.wait(
+                    asked, timeout=silence if left else None, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in done:
+                    try:
+                        return task.result()
+                    except _UnreachedError as error:
+                        troubles.append(error)
+                        asked.discard(task)
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        raise _NobodyAnswersError(troubles)
 
     async def _follow(self, server: int, method: str, path: str, seconds: float, body: object) -> Any:
         """Ask this server, and the leader when only the leader takes the request."""
@@ -137,6 +190,7 @@ class RemoteApi:
                 server = error.leader
                 continue
             self._first = server
+            self._has_answered = True
             return answer
         raise ApiError("the leader changes too often: try again in a moment", 503)
 

@@ -17,15 +17,20 @@ ATTEMPTS: Final = 3
 
 
 async def command(
-    *words: str | Path, may_be: Sequence[Exit] = (Exit.OK,), seconds: float = COMMAND_SECONDS
+    *words: str | Path,
+    may_be: Sequence[Exit] = (Exit.OK,),
+    seconds: float = COMMAND_SECONDS,
+    where: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Run a command that must succeed, or end with an allowed exit code; return the JSON. Raises `AssertionError`.
+
+    `where`: the prefix that runs a command in another network namespace.
 
     The command runs again when the outcome is unknown because the answer got lost, or when the farm had no leader.
     So the command must be safe to run twice.
     """
     for _ in range(ATTEMPTS):
-        status, said = await _run(words, seconds)
+        status, said = await _run(words, seconds, where)
         assert said.startswith("{"), f"{' '.join(map(str, words))}: {status}, {said}"
         answer: dict[str, Any] = json.loads(said)
         if answer.get("ok", True) or (answer["outcome"] != "unknown" and status != Exit.DEGRADED):
@@ -35,8 +40,9 @@ async def command(
     return answer
 
 
-async def _run(words: Sequence[str | Path], seconds: float) -> tuple[int | None, str]:
+async def _run(words: Sequence[str | Path], seconds: float, where: Sequence[str]) -> tuple[int | None, str]:
     process = await asyncio.create_subprocess_exec(
+        *where,
         sys.executable,
         *PROGRAM,
         *map(str, words),

@@ -35,7 +35,7 @@ from tests.tier import is_everything
 FOLDER: Final = Path(__file__).parent
 GROUPS: Final = (
     ("test_make_farm.py", "test_testnet_up.py"),
-    ("test_pipeline.py",),
+    ("test_pipeline.py", "test_far_administrator.py"),
     ("test_farm.py",),
     ("test_doctor.py", "test_sam.py", "test_keys.py"),
     ("test_failover.py", "test_trees.py"),
@@ -65,6 +65,8 @@ MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_SCENARIOS"
 """With this variable set, a skipped run is a failure. CI sets the variable."""
 _POLL_SECONDS: Final = 0.5
 _SHOWN_BYTES: Final = 200_000
+_SHOWING: Final = frozenset({"-rP", "-rA", "-s"})
+"""Options of pytest that show the output of scenarios that passed."""
 
 
 def groups(arguments: Sequence[str]) -> list[list[str]]:
@@ -126,7 +128,8 @@ async def _outcome(stack: contextlib.ExitStack, directory: Path, group: Sequence
         await asyncio.sleep(_POLL_SECONDS)
     outcome = read_outcome(told, process.returncode, group)
     print(f"{time.monotonic() - began:6.1f} s  {title}: {'FAILED' if outcome.failed else 'passed'}", flush=True)
-    print(tail(log, _SHOWN_BYTES) if outcome.failed else "\n".join(f"PASSED {each}" for each in outcome.passed))
+    is_shown = bool(outcome.failed or _SHOWING.intersection(group))
+    print(tail(log, _SHOWN_BYTES) if is_shown else "\n".join(f"PASSED {each}" for each in outcome.passed))
     return outcome
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from integration.harness.network_namespaces import enter, ip, new_namespace
+from integration.harness.network_namespaces import ip, new_namespace
 from integration.harness.processes import Processes
 
 ADDRESS: Final = "198.18.0.1"
@@ -34,9 +34,11 @@ class Bridge:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._processes.__exit__(kind, error, trace)
+        if self._pids:
+            ip(os.getpid(), [f"link delete dev {_BRIDGE}"])
 
-    async def join(self, address: str) -> list[str]:
-        """Make a namespace that has this address; return the prefix that runs a command there. Raises `OSError`."""
+    async def join(self, address: str) -> int:
+        """Make a namespace that has this address; return the id of the process that keeps it. Raises `OSError`."""
         ours = os.getpid()
         if not self._pids:
             ip(
@@ -57,4 +59,4 @@ class Bridge:
             ],
         )
         ip(pid, [f"address add {address}/{_BITS} dev eth0", "link set dev eth0 up"])
-        return enter(pid)
+        return pid

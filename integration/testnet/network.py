@@ -20,6 +20,7 @@ import aiohttp
 
 from gf_i2p.netdb.private_keys import DestinationKeys
 from integration.harness.local_farm import NotSeenError, until
+from integration.harness.network_namespaces import enter
 from integration.harness.processes import listens
 from integration.testnet.bridge import Bridge
 from integration.testnet.java_build import JavaBuild
@@ -193,7 +194,7 @@ class Testnet:
             return
         bridge = self._open.enter_context(Bridge(self.directory / "bridge.log"))
         for router in self._java:
-            router.where = tuple(await bridge.join(router.network_address))
+            router.where = tuple(enter(await bridge.join(router.network_address)))
         first, *others = self._java
         await asyncio.to_thread(first.make_certificate)
         for router in others:

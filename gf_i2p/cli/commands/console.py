@@ -10,7 +10,7 @@ from gf_i2p.cli.page.console import Console, Farm
 from gf_i2p.cli.page.words import LANGUAGES
 from gf_i2p.cli.shared.argument_types import NODE_HELP, NODE_METAVAR, load_client_file, whole_number
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.local_client import NoAnswerError, request
+from gf_i2p.cli.shared.local_client import NoAnswerError, request, request_aloud
 from gf_i2p.cli.shared.long_running import stop_signal
 
 
@@ -58,7 +58,7 @@ async def _farm(place: Path, *, alone: bool) -> Farm:
     """Return a farm to show. Raises `CommandError`: when no node answers for the only farm, or for a damaged file."""
     user = load_client_file(place).user if place.is_file() else None  # noqa: ASYNC240 -- on this machine
     try:
-        cluster = (await request(place, "GET", "/v1/status"))["cluster"]
+        cluster = (await request_aloud(place, "GET", "/v1/status"))["cluster"]
     except NoAnswerError:
         if alone:
             raise

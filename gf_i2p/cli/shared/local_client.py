@@ -17,7 +17,7 @@ from gf_i2p.admin.socket_client import NoListenerError, SocketClosedError, Socke
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.meant import no_node_directory
-from gf_i2p.cli.shared.terminal import printable
+from gf_i2p.cli.shared.terminal import printable, say_if_slow
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SOCKET_FILE
 from gf_i2p.storage.private_files import holder
 
@@ -31,6 +31,8 @@ _CODES: Final[dict[int | None, Exit]] = {400: Exit.USAGE, 413: Exit.USAGE, 503: 
 """Exit codes by the HTTP status of an error."""
 _remotes: Final[dict[Path, "RemoteApi"]] = {}
 """By file, the client that has the login: all requests of one command log in once."""
+_told: Final[set[Path]] = set()
+"""Files for which the operator was told that the command waits."""
 
 
 class NoAnswerError(CommandError):
@@ -38,8 +40,8 @@ class NoAnswerError(CommandError):
 
 
 def ask(place: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
-    """Ask the node of this place; see `request`."""
-    return asyncio.run(request(place, method, path, seconds=seconds, body=body))
+    """Ask the node of this place; see `request_aloud`."""
+    return asyncio.run(request_aloud(place, method, path, seconds=seconds, body=body))
 
 
 def ask_on(place: Path, path: str, *, seconds: float = 10.0) -> Any:
@@ -56,6 +58,21 @@ def ask_on(place: Path, path: str, *, seconds: float = 10.0) -> Any:
                 print(f"gf-i2p: {error}. Asking again.", file=sys.stderr, flush=True)
                 told = True
             time.sleep(AGAIN_SECONDS)
+
+
+async def request_aloud(place: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:
+    """Send a request as `request` does. When servers on other machines are slow to answer, say so once on stderr."""
+    asking = request(place, method, path, seconds=seconds, body=body)
+    return await (say_if_slow(asking, lambda: _say_waiting(place)) if place.is_file() else asking)  # noqa: ASYNC240
+
+
+def _say_waiting(file: Path) -> None:
+    remote = _remotes.get(file)
+    if remote is None or file in _told:
+        return
+    _told.add(file)
+    how_long = " Through I2P, the first answer may take two minutes." if remote.inside_i2p else ""
+    print(f"gf-i2p: waiting for an answer of the farm's servers.{how_long}", file=sys.stderr, flush=True)
 
 
 async def request(place: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:

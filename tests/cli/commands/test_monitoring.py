@@ -3,13 +3,8 @@
 import asyncio
 import json
 import shutil
-import signal
 import subprocess
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
 import aiohttp
 import pytest
@@ -17,9 +12,10 @@ import pytest
 from gf_i2p.node.files.file_names import CONFIG_FILE
 from integration.harness.local_farm import LocalFarm, until
 from integration.harness.processes import free_ports
+from integration.harness.prometheus import PROGRAM, prometheus
 from tests.cli.program import PATIENCE, gf, gf_json
 
-needs_prometheus = pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
+needs_prometheus = pytest.mark.skipif(shutil.which(PROGRAM) is None, reason="prometheus is not installed")
 
 
 async def test_the_rules_and_the_dashboard_are_printed() -> None:
@@ -42,58 +38,41 @@ async def test_prometheus_understands_the_rules(tmp_path: Path) -> None:
     assert b"SUCCESS" in output
 
 
+@needs_prometheus
+@pytest.mark.parametrize(
+    ("figures", "when", "fires"),
+    [
+        (["1x100", "1x100", "1x100"], "10m", False),
+        (["1x100", "0x100", "0x100"], "10m", False),  # two servers in a minority
+        (["0x100", "0x100", "0x100"], "10m", True),
+        (["1x10 _x90", "1x100", "1x100"], "30m", False),  # one server is down
+        (["1x10 _x90", "1x10 _x90", "1x10 0x90"], "30m", True),  # two servers are down
+        (["1x10 _x90", "1x10 _x90", "1x10 _x90"], "30m", True),  # all servers are down, and no figure is left
+        (["1x10 _x90", "1x10 _x90", "1x10 _x90"], "95m", False),  # the farm was taken away long ago
+    ],
+)
+async def test_the_loss_of_the_leader_is_told(tmp_path: Path, figures: list[str], when: str, fires: bool) -> None:
+    """The parameters are the minutes of `gf_i2p_has_leader` of three servers, by promtool's notation."""
+    series = [
+        {"series": f'gf_i2p_has_leader{{cluster="farm",server="{server}"}}', "values": values}
+        for server, values in enumerate(figures, 1)
+    ]
+    alert = 'ALERTS{alertname="GarlicFarmLeaderLost",alertstate="firing",cluster="farm",severity="critical"}'
+    expected = {"expr": alert, "eval_time": when, "exp_samples": [{"labels": alert, "value": 1}] if fires else []}
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": [expected]}
+    path = tmp_path / "test.yaml"
+    path.write_text(json.dumps({"rule_files": [str(await rules(tmp_path))], "tests": [test]}))
+    process = await asyncio.create_subprocess_exec(
+        "promtool", "test", "rules", path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+
+
 async def rules(directory: Path) -> Path:
     path = directory / "alerts.yaml"
     path.write_text((await gf("monitoring", "alerts"))[1])
     return path
-
-
-class Prometheus:
-    """A running Prometheus."""
-
-    def __init__(self, address: str, session: aiohttp.ClientSession) -> None:
-        self._address = address
-        self._session = session
-
-    async def get(self, path: str) -> Any:
-        async with self._session.get(f"{self._address}/api/v1/{path}") as response:
-            return (await response.json())["data"]
-
-    async def values(self, query: str, label: str) -> Mapping[str, float]:
-        """Return the present values of a query, by the value of one label."""
-        result = (await self.get(f"query?query={quote(query)}"))["result"]
-        return {each["metric"].get(label, ""): float(each["value"][1]) for each in result}
-
-    async def firing(self) -> set[str]:
-        alerts = (await self.get("alerts"))["alerts"]
-        return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
-
-
-@asynccontextmanager
-async def prometheus(directory: Path, targets: list[str], rule_file: Path) -> AsyncIterator[Prometheus]:
-    """Run a Prometheus that asks these targets every second."""
-    (port,) = free_ports(1)
-    config = {
-        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(rule_file)],
-        "scrape_configs": [{"job_name": "gf-i2p", "static_configs": [{"targets": targets}]}],
-    }
-    (directory / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
-    process = await asyncio.create_subprocess_exec(
-        "prometheus",
-        f"--config.file={directory / 'prometheus.yml'}",
-        f"--storage.tsdb.path={directory / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--log.level=error",
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        async with aiohttp.ClientSession() as session:
-            yield Prometheus(f"http://127.0.0.1:{port}", session)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        await process.wait()
 
 
 @needs_prometheus
