@@ -1,10 +1,10 @@
 """The client of the administration API for users on other machines, with the user's file (`admin-NAME.toml`).
 
 The client asks one server after another until one answers. A server inside I2P that stays silent holds nothing up:
-after some seconds the next one is asked, too, and the first answer counts. A change goes only to a server that has
-answered. A server outside I2P is reached by TLS, and must have the certificate of the fingerprint in the file, or one
-that the file's CA has signed. A server inside I2P is reached through the proxy of the file's router, and its name is
-never looked up on this machine. When only the leader takes a request, the client asks the leader.
+after some seconds the next one is asked, too, and the first answer counts. A change inside I2P goes first to the server
+that has answered last. A server outside I2P is reached by TLS, and must have the certificate of the fingerprint in the
+file, or one that the file's CA has signed. A server inside I2P is reached through the proxy of the file's router, and
+its name is never looked up on this machine. When only the leader takes a request, the client asks the leader.
 
 The user logs in as for every request to the farm's port, by a key or by Digest. Each request has a connection of its
 own. A request with a body waits until the server's challenge is known, so the body is sent once.
@@ -110,6 +110,8 @@ class RemoteApi:
         self._first = next(iter(self._endpoints))
         """The server that is asked first: the one that has answered last."""
         self._has_answered = False
+        self._has_changed = False
+        """Whether this client has sent a change. Another server may not have the change yet."""
 
     @property
     def inside_i2p(self) -> bool:
@@ -125,6 +127,7 @@ class RemoteApi:
         """
         if method != "GET" and self.inside_i2p and len(self._endpoints) > 1 and not self._has_answered:
             await self.request("GET", "/v1/status")  # a change that was sent must not be sent to another server
+        self._has_changed |= method != "GET"
         end = time.monotonic() + (I2P_HANDSHAKE_SECONDS if self.inside_i2p else 0.0)
         while True:
             troubles: dict[str, list[int]] = {}
@@ -144,32 +147,42 @@ class RemoteApi:
     async def _first_answer(self, method: str, path: str, seconds: float, body: object) -> Any:
         """Ask the servers until one answers. Raises `ApiError` or `_NobodyAnswersError`.
 
-        The next server is asked when one was not reached, or is silent. Silence counts only inside I2P, and only for
-        questions that any server may answer at once: not for a change, and not for a question that waits for an entry.
+        The next server is asked when one was not reached, or is silent (`_patience`). A refusal counts when no other
+        server is still asked.
         """
         left = deque(sorted(self._endpoints, key=lambda each: each != self._first))
-        may_hurry = self.inside_i2p and method == "GET" and "wait=" not in path
-        silence = NEXT_SECONDS if may_hurry else None
+        silence = self._patience(path)
         asked: set[asyncio.Task[Any]] = set()
         troubles: list[_UnreachedError] = []
+        refusal: ApiError | None = None
         try:
-            while left or asked:
-                if left:
+            while asked or (left and refusal is None):
+                if left and refusal is None:
                     asked.add(asyncio.create_task(self._follow(left.popleft(), method, path, seconds, body)))
                 done, _ = await asyncio.wait(
                     asked, timeout=silence if left else None, return_when=asyncio.FIRST_COMPLETED
                 )
+                asked -= done
                 for task in done:
                     try:
                         return task.result()
                     except _UnreachedError as error:
                         troubles.append(error)
-                        asked.discard(task)
+                    except ApiError as error:
+                        refusal = refusal or error
         finally:
             for task in asked:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
-        raise _NobodyAnswersError(troubles)
+        raise refusal or _NobodyAnswersError(troubles)
+
+    def _patience(self, path: str) -> float | None:
+        """Return the seconds of silence before the next server is asked, too; None: the next server is not asked.
+
+        Silence counts only inside I2P, and only for questions that any server may answer at once: not for a change, not
+        after a change, and not for a question that waits for an entry.
+        """
+        return NEXT_SECONDS if self.inside_i2p and not self._has_changed and "wait=" not in path else None
 
     async def _follow(self, server: int, method: str, path: str, seconds: float, body: object) -> Any:
         """Ask this server, and the leader when only the leader takes the request."""

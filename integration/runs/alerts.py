@@ -3,9 +3,9 @@
     python -m integration.runs.alerts [--seconds 600] [--json]
 
 Three servers on loopback take posts while Prometheus asks each of them every five seconds. No question may fail, and no
-alert may fire. Then each fault is made, one alert is to fire, and to go when the fault is gone. The rules are those of
-`gf-i2p monitoring alerts`, with their own waiting times. The seconds of an alert count from the moment at which the
-fault holds, and the waiting time of the rule (`for`) is a part of them.
+alert may fire. Then the run makes each fault. One alert must fire, and must go after the fault is gone. The rules are
+those of `gf-i2p monitoring alerts`, with their own waiting times. The seconds of an alert count from the moment at
+which the fault holds, and the waiting time of the rule (`for`) is a part of them.
 
 There is no I2P here: the router beside each server is made up, and takes the sets for the network. A set lives for
 300 s in place of 1,800 s, and is renewed every 60 s in place of 450 s. All else is as in a real farm: the programs, the

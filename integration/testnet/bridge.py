@@ -1,6 +1,8 @@
 """An Ethernet bridge of this namespace, for routers that have a network namespace of their own."""
 
+import contextlib
 import os
+import subprocess
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -25,6 +27,7 @@ class Bridge:
         self._processes = Processes()
         self._log = log
         self._pids: dict[str, int] = {}
+        self._is_made = False
 
     def __enter__(self) -> Self:
         self._processes.__enter__()
@@ -34,13 +37,15 @@ class Bridge:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._processes.__exit__(kind, error, trace)
-        if self._pids:
-            ip(os.getpid(), [f"link delete dev {_BRIDGE}"])
+        if self._is_made:
+            with contextlib.suppress(OSError, subprocess.CalledProcessError) if error else contextlib.nullcontext():
+                ip(os.getpid(), [f"link delete dev {_BRIDGE}"])
 
     async def join(self, address: str) -> int:
         """Make a namespace that has this address; return the id of the process that keeps it. Raises `OSError`."""
         ours = os.getpid()
-        if not self._pids:
+        if not self._is_made:
+            self._is_made = True
             ip(
                 ours,
                 [

@@ -30,9 +30,14 @@ PATIENCE = 120.0
 """Seconds for a command that takes less than one on an idle machine."""
 
 
+WAITING = "gf-i2p: waiting for an answer of the farm's servers.\n"
+"""A command says so on a busy machine."""
+
+
 async def gf(*arguments: str | Path, stdin: str | None = None) -> tuple[int, str, str]:
-    """Run a command; return exit code, standard output and standard error."""
-    return await asyncio.to_thread(_run, [str(argument) for argument in arguments], stdin)
+    """Run a command; return exit code, standard output, and standard error without `WAITING`."""
+    code, output, error = await asyncio.to_thread(_run, [str(argument) for argument in arguments], stdin)
+    return code, output, error.replace(WAITING, "")
 
 
 def _run(words: list[str], stdin: str | None) -> tuple[int, str, str]:

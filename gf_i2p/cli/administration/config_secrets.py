@@ -66,7 +66,7 @@ def opened(options: argparse.Namespace, files: Mapping[Path, FarmFile]) -> dict[
     words, found = passphrase.passphrase(options), {}
     with ProgressLine() as progress:
         for number, (path, table) in enumerate(tables.items(), 1):
-            progress(f"opening file {number} of {len(tables)}")
+            progress(f"{number - 1} of {len(tables)} files are open")
             found[path] = _opened(path, table, words, files[path].cluster)
     return found
 

@@ -24,7 +24,9 @@ def verify(options: argparse.Namespace) -> Answer:
     if not directory.is_dir():
         raise CommandError(f"{directory} is not a directory: a running node with history.enabled = true makes one")
     with ProgressLine() as progress:
-        summary = summarize(directory, on_file=lambda number, count: progress(f"reading file {number} of {count}"))
+        summary = summarize(
+            directory, on_file=lambda number, count: progress(f"{number - 1} of {count} files are read")
+        )
     return Answer(asdict(summary), show_summary(summary))
 
 

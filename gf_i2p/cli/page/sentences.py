@@ -21,9 +21,9 @@ MAX_DEPTH: Final = 4
 """How deep sentences within sentences are translated."""
 FULL_STOP: Final = "{0}."
 """The message that ends a sentence: some scripts have another full stop."""
-MAX_READINGS: Final = 100
+MAX_READINGS: Final = 40
 """Most clauses that are compared with the forms for one text. The rest of the text stays as it is."""
-_KEPT: Final = 2048
+_KEPT: Final = 1 << 14
 """Texts whose translations are kept."""
 _SEPARATORS: Final = ("; ", ": ", ", ")
 _MOST_PARTS: Final = 16

@@ -29,9 +29,10 @@ class ProgressLine:
     def __init__(self) -> None:
         self._next = time.monotonic() + QUIET_SECONDS
         self._shown = False
-        self._total: int | None = None  # number of pieces that the last text has named
-        self._began = 0.0  # time of the first text with this number
+        self._step: tuple[str, int] | None = None  # words before the last count, and number of pieces
+        self._began = 0.0  # time of the step's first text
         self._first = 0  # number of pieces that were done then
+        self._done = 0  # number of pieces that were done at the last text
 
     def __call__(self, text: str, *, at_once: bool = False) -> None:
         """Show the text, unless another text was shown in the last `QUIET_SECONDS`. `at_once`: always show the text."""
@@ -47,10 +48,13 @@ class ProgressLine:
         """Return the words for the time that is left; empty when nothing is known of it."""
         found = _COUNT.search(text)
         if found is None:
+            self._step = None
             return ""
         done, total, now = int(found[1]), int(found[2]), time.monotonic()
-        if total != self._total or done < self._first:
-            self._total, self._began, self._first = total, now, done
+        step = text[: found.start()], total
+        if step != self._step or done < self._done:
+            self._step, self._began, self._first = step, now, done
+        self._done = done
         taken = now - self._began
         if done <= self._first or done >= total or taken < SILENT_SECONDS:
             return ""

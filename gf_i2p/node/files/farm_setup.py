@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 
+import tomlkit
+
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.access.login_keys import LoginKey
@@ -56,7 +58,9 @@ class NewLogin:
     def client_lines(self) -> str:
         """Return the lines of a client's file."""
         lines = "" if self.key is None else templates.CLIENT_KEY.format(key=self.key.text)
-        return lines if self.password is None else lines + templates.CLIENT_DIGEST.format(password=self.password)
+        if self.password is None:
+            return lines
+        return lines + templates.CLIENT_DIGEST.format(password=tomlkit.item(self.password).as_string())
 
     def server_lines(self, server: int) -> str:
         """Return the lines of a server's file."""

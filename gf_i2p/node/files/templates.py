@@ -322,8 +322,9 @@ key = "{key}"
 """
 
 CLIENT_DIGEST: Final = """\
-password = "{password}"
+password = {password}
 """
+"""`password`: as a string of TOML, for a person may have chosen the password."""
 
 CLIENT_CA: Final = """\
 # ca = "ca.pem"               # vouches for servers that have no fingerprint below, also for those that join later

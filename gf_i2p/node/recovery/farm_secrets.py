@@ -188,8 +188,8 @@ def gather(directory: Path) -> Gathered:
     """Gather the secrets of a server's directory, and of the users' files in and beside that directory.
 
     `gf-i2p init` writes the users' files beside the servers' directories. A user's file counts when the server knows
-    the user by the key or password in that file. So a user who lost the right does not come back. Raises `ConfigError`,
-    also when others could read a secret.
+    the user by the key or password in that file. So a user who lost the right does not come back. A user's file that
+    others could read is left out, with the reason. Raises `ConfigError`, also when others could read a server's key.
     """
     with changing(directory):
         config, secrets = Config.load(directory), Secrets.load(directory)

@@ -19,14 +19,10 @@ from gf_i2p.wire.messages import NOBODY, MessageType, Response
 if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.farm import SimulatedFarm
 
-
 _STUCK_RUNS: Final = 0.25
 """Share of the runs that have newcomers that take nothing."""
-
-
 _SLOW_RUNS: Final = 0.5
 """Share of the runs that have slow newcomers, of this program or another."""
-
 _DENIALS: Final = 0.01
 """Share of the answers about entries that may be a denial."""
 

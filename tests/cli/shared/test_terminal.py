@@ -39,7 +39,7 @@ def test_a_count_tells_the_time_that_is_left(
     monkeypatch.setattr("gf_i2p.cli.shared.terminal.time.monotonic", lambda: now[0])
     with ProgressLine() as progress:
         told = []
-        for text in ("file 2 of 10", "file 3 of 10", "file 4 of 10", "file 1 of 3", "file 10 of 10", "looking"):
+        for text in ("file 2 of 10", "file 3 of 10", "file 4 of 10", "row 5 of 10", "row 3 of 10", "10 of 10"):
             progress(text, at_once=True)
             told.append(capsys.readouterr().err.strip("\r\x1b[K"))
             now[0] += 2.0
@@ -47,7 +47,7 @@ def test_a_count_tells_the_time_that_is_left(
         "file 2 of 10",
         "file 3 of 10, about 0:00:14 left",
         "file 4 of 10, about 0:00:12 left",
-        "file 1 of 3",
-        "file 10 of 10",
-        "looking",
+        "row 5 of 10",
+        "row 3 of 10",
+        "10 of 10",
     ]

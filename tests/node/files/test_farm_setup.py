@@ -2,6 +2,7 @@
 
 import stat
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.farm_setup import make_farm
+from gf_i2p.node.files.farm_setup import NewLogin, make_farm
 from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.wire.digest import Secret
@@ -142,3 +143,8 @@ def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_names_that_cannot_be(tmp_path: Path, cluster: str, client: str) -> None:
     with pytest.raises(ConfigError, match="cannot be a"):
         make_farm(tmp_path, SERVERS, cluster=cluster, profile="lan", clients=[client])
+
+
+@pytest.mark.parametrize("password", ['a"b\\c', "C:\\temp", 'x"\n[i2p]\nhttp = "evil:1"', "é'"])
+def test_a_password_of_a_person_stands_in_the_file_as_it_is(password: str) -> None:
+    assert tomllib.loads(NewLogin(None, password).client_lines()) == {"password": password}

@@ -68,8 +68,8 @@ class HonestIndexes(Invariant):
     accepted; otherwise an offset behind blocks of this very snapshot, or the block's own offset when the snapshot does
     not help. Entries over a limit are passed over: an AppendEntries is answered as if it were empty. Any other such
     request is refused, a snapshot with 0. Then the server says that it cannot follow its leader, until it has taken
-    entries or a snapshot. A question for the
-    leader: an index above 0 if the server leads, or hears the leader that it names; otherwise 0, and nobody is named.
+    entries or a snapshot. A question for the leader: an index above 0 if the server leads, or hears the leader that it
+    names; otherwise 0, and nobody is named.
     """
 
     def __init__(self, facts: Facts) -> None:
