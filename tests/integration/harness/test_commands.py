@@ -23,7 +23,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[Answer]:
     """The command's answers, one after the other."""
     left: list[Answer] = []
 
-    async def run(_words: Sequence[str | Path], _seconds: float) -> tuple[int, str]:
+    async def run(_words: Sequence[str | Path], _seconds: float, _where: Sequence[str]) -> tuple[int, str]:
         status, said = left.pop(0)
         return status, json.dumps(said)
 
