@@ -5,8 +5,6 @@ seal has a new salt, so no key is used twice. The associated data binds the farm
 the parameters of the derivation: the sealed part of one farm's file opens in no other farm's file.
 """
 
-import base64
-import binascii
 import json
 import os
 import unicodedata
@@ -17,6 +15,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from pydantic import AfterValidator, Field
 
+from gf_i2p.netdb.encoding import from_base64, to_base64
+from gf_i2p.netdb.errors import StructureError
 from gf_i2p.node.files.checked_read import ConfigError, Table
 
 FORMAT: Final = 1
@@ -47,16 +47,12 @@ def _base64_length(size: int) -> int:
 def _bytes(text: str) -> bytes:
     """Decode base64 in the one form for each value. Raises `ValueError`."""
     try:
-        data = base64.b64decode(text.encode("ascii"), validate=True)
-    except (UnicodeEncodeError, binascii.Error) as error:
-        raise ValueError("is no base64") from error
-    if _text(data) != text:  # with bits beyond the last byte, two texts would stand for the same bytes
-        raise ValueError("is no base64: there are bits beyond the last byte")
+        data = from_base64(text, MAX_BYTES + _TAG_BYTES)
+    except StructureError as error:
+        raise ValueError(str(error)) from error
+    if to_base64(data) != text:  # without its padding, a second text would stand for the same bytes
+        raise ValueError("this base64 text lacks its padding")
     return data
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
 
 
 def _checked_salt(text: str) -> str:
@@ -112,10 +108,10 @@ class SealedTable(Table):
             n=n,
             r=R,
             p=1,
-            salt=_text(os.urandom(_SALT_BYTES)),
+            salt=to_base64(os.urandom(_SALT_BYTES)),
             cipher="AES-256-GCM",
-            nonce=_text(os.urandom(_NONCE_BYTES)),
-            data=_text(bytes(_TAG_BYTES)),
+            nonce=to_base64(os.urandom(_NONCE_BYTES)),
+            data=to_base64(bytes(_TAG_BYTES)),
         )
         return empty.encrypt(data, empty.key(passphrase), cluster)
 
@@ -133,7 +129,7 @@ class SealedTable(Table):
     def encrypt(self, data: bytes, key: bytes, cluster: str) -> Self:
         """Return this table with these bytes, encrypted. A key and a nonce seal once only: use `seal`."""
         encrypted = AESGCM(key).encrypt(_bytes(self.nonce), data, self.bound(cluster))
-        return self.model_copy(update={"data": _text(encrypted)})
+        return self.model_copy(update={"data": to_base64(encrypted)})
 
     def open(self, key: bytes, cluster: str) -> bytes:
         """Decrypt the bytes that were sealed for this farm. `key`: see `key`.
