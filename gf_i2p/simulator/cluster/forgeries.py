@@ -23,6 +23,8 @@ _STRANGER: Final = 99
 """An id that no server of a run has."""
 _FAR: Final = 1 << 53
 """A step of indexes that no server takes (`raft/allowance.py`)."""
+_TOO_FAR: Final = 1 << 40
+"""A step of indexes that a newcomer takes, and no other server."""
 
 
 class _Caller:
@@ -56,13 +58,14 @@ def _appends(core: Core, previous: int, *entries: Entry) -> Incoming | None:
 
 
 def _installs(
-    core: Core, last: tuple[int, int], servers: Configuration | None = None, *, is_readable: bool = True
+    core: Core, last: tuple[int, int], servers: Configuration | None = None, *, data: bytes | None = None
 ) -> Incoming | None:
-    """Make a whole snapshot of the core's leader. `is_readable`: with the data of a snapshot, if the core has one."""
+    """Make a whole snapshot of the core's leader. `data`: None for the data of the core's own snapshot, if any."""
     if not _follows(core) or _is_damaged(core):
         return None
     configuration = core.configuration_at(core.log.base) if servers is None else servers
-    data = core.snapshot.data if is_readable and core.snapshot is not None else b"forged"
+    if data is None:
+        data = b"forged" if core.snapshot is None else core.snapshot.data
     block = SnapshotSyncRequest(*last, configuration, 0, data, done=True)
     entry = Entry(core.term, ValueType.SNAPSHOT_SYNC_REQUEST, block.encode())
     return _from(core, core.leader, MessageType.INSTALL_SNAPSHOT_REQUEST, last, entry)
@@ -108,7 +111,7 @@ def _second_leader(core: Core) -> Input | None:
 
 
 def _unreadable_snapshot(core: Core) -> Input | None:
-    return _installs(core, (core.commit + 1, core.term), is_readable=False)
+    return _installs(core, (core.commit + 1, core.term), data=b"forged")
 
 
 def _snapshot_of_a_later_term(core: Core) -> Input | None:
@@ -122,6 +125,14 @@ def _snapshot_of_an_old_term(core: Core) -> Input | None:
 
 def _snapshot_of_the_far_future(core: Core) -> Input | None:
     return _installs(core, (core.commit + _FAR, core.term))
+
+
+def _snapshot_too_far_for_a_member(core: Core) -> Input | None:
+    return _installs(core, (core.commit + _TOO_FAR, core.term)) if core.is_voter else None
+
+
+def _snapshot_without_data(core: Core) -> Input | None:
+    return _installs(core, (core.commit + 1, core.term), data=b"")
 
 
 def _snapshot_without_servers(core: Core) -> Input | None:
@@ -177,6 +188,8 @@ _KINDS: Final[tuple[Callable[[Core], Input | None], ...]] = (
     _snapshot_of_a_later_term,
     _snapshot_of_an_old_term,
     _snapshot_of_the_far_future,
+    _snapshot_too_far_for_a_member,
+    _snapshot_without_data,
     _snapshot_without_servers,
     _snapshot_with_later_servers,
     _answer_in_anothers_name,

@@ -6,12 +6,14 @@ to `thrift_canaries`.
 
 from collections.abc import Iterator
 
+from gf_i2p.raft.follower import SnapshotReceiver
 from gf_i2p.raft.follower_progress import FollowerProgress
 from gf_i2p.raft.inquiry import Inquiry
 from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
 from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.canary import core_canary as core
+from gf_i2p.wire.log_values import SnapshotSyncRequest
 
 _advance_reads = Leader._advance_reads
 _ask_peer = Inquiry.ask_peer
@@ -58,12 +60,21 @@ def _goes_back_to_the_beginning(log: Log, _: int, __: int) -> int:
     return log.base + 1
 
 
+def _knows_no_block(_: SnapshotReceiver, __: SnapshotSyncRequest) -> bool:
+    return False
+
+
 def thrift_canaries() -> Iterator[Canary]:
     """Yield the canaries of this module."""
     yield core("spins", "forgets when the last heartbeat left", (Leader, "tick", _forgets_the_time))
     yield core("all-at-once", "sends all heartbeats when one is due", (Leader, "tick", _sends_all_heartbeats_together))
     yield core(
         "sends-again", "probes with entries that are there", (FollowerProgress, "back_to_probing", _goes_back_too_far)
+    )
+    yield core(
+        "begins-anew",
+        "drops a snapshot's blocks when one comes twice",
+        (SnapshotReceiver, "_contains", _knows_no_block),
     )
     yield core("starts-over", "asks for the whole log after a refusal", (Log, "back_off", _goes_back_to_the_beginning))
     yield core("asks-on", "asks again before the answer comes", (Inquiry, "ask_peer", _asks_on_and_on))

@@ -52,7 +52,13 @@ from gf_i2p.simulator.cluster.invariants.memory import (
     MemoryFreed,
     VotersHeard,
 )
-from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, PacksTaken, RequestsAreTheLog
+from gf_i2p.simulator.cluster.invariants.messages import (
+    BlocksTaken,
+    HonestIndexes,
+    PacksContinue,
+    PacksTaken,
+    RequestsAreTheLog,
+)
 from gf_i2p.simulator.cluster.invariants.office import (
     EntriesTaken,
     LeaderSpeaksFirst,
@@ -134,6 +140,7 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     JoinersCaughtUp,
     ElectionsHeld,
     CallersAnswered,
+    BlocksTaken,
     HonestIndexes,
     LeaderGoesOn,
     DenialsReported,

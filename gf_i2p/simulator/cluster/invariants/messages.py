@@ -4,9 +4,10 @@ A wrong index or header does no harm while other rules of the core make up for i
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from gf_i2p.raft.effects import Effects, Send
+from gf_i2p.raft.effects import Effects, Send, Snapshot
 from gf_i2p.raft.inputs import Incoming, Input
 from gf_i2p.simulator.cluster.invariants.invariant import OF_LEADERS, Invariant
 from gf_i2p.simulator.facts import Facts, ServerFacts
@@ -91,6 +92,11 @@ class HonestIndexes(Invariant):
         accepts = any(reply.response.accepted for reply in effects.gated_replies)
         if could_not_follow and not server.cannot_follow and not accepts and effects.restore is None:
             raise self.violated(f"server {server.id} can follow its leader again, and has taken nothing")
+        takes_entries = accepts and request.type is MessageType.APPEND_ENTRIES_REQUEST
+        if server.cannot_follow and (
+            effects.restore is not None or (takes_entries and not isinstance(request, OversizedRequest))
+        ):
+            raise self.violated(f"server {server.id} has followed its leader, and says that it cannot")
         if request.type is MessageType.CLIENT_REQUEST and not request.entries:
             for reply in effects.replies:
                 self._check_question(server, reply.response)
@@ -161,6 +167,84 @@ def _may_agree(server: ServerFacts, request: Request, index: int) -> bool:
     if not 2 < index <= min(named, log.last_index):  # a follower never asks for entry 1
         return False
     return log.term(index) <= request.last_log_term and log.term(index) != log.term(named)
+
+
+@dataclass(slots=True)
+class _Blocks:
+    """The blocks of one snapshot that a server has taken, without a gap."""
+
+    covers: tuple[int, int, int]
+    """The sender, and the index and the term at which the snapshot ends."""
+    data: bytearray = field(default_factory=bytearray)
+
+    def take(self, block: SnapshotSyncRequest) -> bool:
+        """Take in a block that leaves no gap. Return whether the block is the last one."""
+        if block.done or not self.has(block):
+            self.data[block.offset :] = block.data
+        return block.done
+
+    def has(self, block: SnapshotSyncRequest) -> bool:
+        """Return whether the block came before."""
+        end = block.offset + len(block.data)
+        return block.offset < end <= len(self.data) and self.data[block.offset : end] == block.data
+
+
+class BlocksTaken(Invariant):
+    """A server takes each block that continues a snapshot, and at the last block installs just these bytes (Raft 7).
+
+    The first block begins at offset 0, also when another snapshot has begun before. A server without a sound snapshot
+    refuses one that ends before its log. A snapshot that the server does not need changes nothing.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._blocks: dict[int, _Blocks] = {}
+
+    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
+        self._blocks.pop(server.id, None)
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        if not isinstance(event, Incoming) or event.request.type is not MessageType.INSTALL_SNAPSHOT_REQUEST:
+            return
+        request, blocks = event.request, self._blocks.pop(server.id, None)
+        replies = [reply.response for reply in effects.gated_replies if reply.token is event.token]
+        if isinstance(request, OversizedRequest) or not replies or replies[0].term > request.term:
+            return  # the server has looked at no block of this sender's, or has refused a forged one
+        block = SnapshotSyncRequest.decode(request.entries[0].value)
+        covers = request.source, block.last_log_index, block.last_log_term
+        if effects.restore is not None and not block.done:
+            raise self.violated(f"server {server.id} installs a snapshot before its last block")
+        if blocks is None or (blocks.covers != covers and block.offset == 0):
+            blocks = _Blocks(covers)
+        if blocks.covers != covers or block.offset > len(blocks.data):
+            return  # the server has other blocks, or none that a rule could know
+        if not replies[0].accepted:
+            self._check_refusal(server, block, blocks)
+        elif blocks.take(block):
+            self._check_end(server, block, bytes(blocks.data), effects.restore)
+        else:
+            self._blocks[server.id] = blocks
+
+    def _check_refusal(self, server: ServerFacts, block: SnapshotSyncRequest, blocks: _Blocks) -> None:
+        is_damaged = server.memory.base > 0 and server.memory.snapshot is None
+        is_next = block.offset == len(blocks.data) or blocks.has(block)
+        if is_next and not (is_damaged and block.last_log_index < server.memory.base):
+            raise self.violated(
+                f"server {server.id} refuses the block from byte {block.offset} on of a snapshot up to "
+                f"{block.last_log_index}, and has all bytes before"
+            )
+
+    def _check_end(
+        self, server: ServerFacts, block: SnapshotSyncRequest, data: bytes, restored: Snapshot | None
+    ) -> None:
+        wanted = Snapshot(block.last_log_index, block.last_log_term, block.configuration, data)
+        if restored is None and server.commit < block.last_log_index:
+            raise self.violated(f"server {server.id} has all of a snapshot up to {wanted.index}, and installs nothing")
+        if restored is not None and restored != wanted:
+            raise self.violated(
+                f"server {server.id} has {len(data)} bytes of a snapshot up to {wanted.index}, and installs "
+                f"{len(restored.data)} bytes up to {restored.index}"
+            )
 
 
 class PacksTaken(Invariant):

@@ -2,12 +2,19 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
 from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot
 from gf_i2p.raft.inputs import Incoming, Tick
-from gf_i2p.simulator.cluster.invariants.messages import HonestIndexes, PacksContinue, PacksTaken, RequestsAreTheLog
+from gf_i2p.simulator.cluster.invariants.messages import (
+    BlocksTaken,
+    HonestIndexes,
+    PacksContinue,
+    PacksTaken,
+    RequestsAreTheLog,
+)
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration, LogPack, SnapshotSyncRequest, record_bytes
@@ -105,6 +112,50 @@ def test_a_follower_asks_for_the_next_bytes_of_the_same_snapshot() -> None:
     take(8, 12)
     check.boots(server, Loaded(HardState(1, NOBODY), 0, (), (), 1, 0, (0, 0), None, None, None), [])
     fires(check, lambda: take(20, 12, accepted=False), "asks for byte 12")
+
+
+def test_a_server_takes_what_continues_a_snapshot_and_installs_just_these_bytes() -> None:
+    found = facts([A1, B1, C1], [])
+    check, server, servers = BlocksTaken(found), found.servers[1], configuration((1, 2))
+    whole = Snapshot(50, 1, servers, b"abcdef")
+
+    def take(offset: int, data: bytes, done: bool = False, **told: Any) -> None:
+        """`told`: what differs from an accepted block of server 2 that installs nothing."""
+        block = SnapshotSyncRequest(50, 1, servers, offset, data, done=done)
+        source, accepted = told.get("source", 2), told.get("accepted", True)
+        value = Entry(1, ValueType.SNAPSHOT_SYNC_REQUEST, block.encode())
+        response = Response(RESPONSE_TYPE[INSTALL], 1, source, 1, 0, accepted=accepted)
+        effects = Effects(gated_replies=[SendReply("token", response)], restore=told.get("restore"))
+        check.takes(server, Incoming("token", Request(INSTALL, source, 1, 1, 1, 2, 0, (value,))), effects, 0.0)
+
+    take(0, b"abc")
+    take(0, b"abc")  # sent twice
+    take(5, b"f", accepted=False)  # a gap: nobody can say what the server has now
+    take(3, b"def", accepted=False)
+    take(0, b"abc")
+    fires(check, lambda: take(3, b"de", accepted=False), "server 1 refuses the block from byte 3 on of a snapshot up")
+    take(0, b"abc")
+    take(3, b"de")
+    fires(check, lambda: take(0, b"abc", accepted=False), "refuses the block from byte 0 on")
+    fires(check, lambda: take(0, b"abc", restore=whole), "server 1 installs a snapshot before its last block")
+    for restore, text in (
+        (None, "server 1 has all of a snapshot up to 50, and installs nothing"),
+        (replace(whole, data=b"abcde"), "server 1 has 6 bytes of a snapshot up to 50, and installs 5 bytes"),
+        (replace(whole, configuration=configuration((1,))), "server 1 has 6 bytes"),
+    ):
+        take(0, b"abcd")
+        fires(check, partial(take, 4, b"ef", True, restore=restore), text)
+    take(0, b"abcd")
+    take(0, b"ab", source=3)  # another leader's snapshot begins
+    take(4, b"ef", True, accepted=False)
+    take(0, b"abcdxyz")
+    server.commit = 50
+    take(4, b"ef", True, restore=whole)
+    take(0, b"abcdef", True)  # the server has that state already
+    server.memory.base = 51
+    take(0, b"abcdef", True, accepted=False)  # the server has lost its state: this snapshot ends before its log
+    server.memory.base = 50
+    fires(check, lambda: take(0, b"abcdef", True, accepted=False), "refuses the block from byte 0 on")
 
 
 def test_requests_are_the_log() -> None:
@@ -283,6 +334,11 @@ def test_a_server_that_cannot_follow_says_so_until_it_has_taken_something() -> N
     refuses = SendReply("token", Response(RESPONSE_TYPE[APPEND], 1, 2, 1, 2, accepted=False))
     text = "server 1 can follow its leader again, and has taken nothing"
     fires(check, lambda: check.takes(one, append, Effects(gated_replies=[refuses]), 0.0), text)
+    one.cannot_follow = True
+    taken = SendReply("token", Response(RESPONSE_TYPE[APPEND], 1, 2, 1, 10, accepted=True))
+    snapshot = Snapshot(9, 1, Configuration(0, 0, ()), b"x")
+    for effects in (Effects(gated_replies=[taken]), Effects(gated_replies=[refuses], restore=snapshot)):
+        fires(check, partial(check.takes, one, append, effects, 0.0), "server 1 has followed its leader, and says that")
 
 
 @pytest.mark.parametrize(
