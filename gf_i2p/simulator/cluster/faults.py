@@ -379,11 +379,17 @@ class Faults:
         """Plan a restart of a server that has ended because its disk is full. The restarted server's disk has room."""
         self._restart_later(server)
 
-    def _damage_snapshot(self, _: "SimulatedServer") -> None:
-        """Damage the snapshot of a stopped server, unless another server's snapshot is damaged already."""
+    def _damage_snapshot(self, picked: "SimulatedServer") -> None:
+        """Damage the snapshot of a stopped server, unless another server's snapshot is damaged already.
+
+        When no server is stopped that has a snapshot, the picked server crashes for it.
+        """
         facts = self._farm.checker.facts.servers
         if any(each.durable.base and each.durable.snapshot is None for each in facts.values()):
             return
+        stopped = [facts[each.id] for each in self._farm.servers.values() if not each.up]
+        if picked.up and not any(each.durable.snapshot for each in stopped) and facts[picked.id].durable.snapshot:
+            self._crash(picked, silently=True)
         servers = [
             each for each in self._farm.servers.values() if not each.up and self._has_copies_elsewhere(facts[each.id])
         ]

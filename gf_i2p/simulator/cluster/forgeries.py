@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.inputs import Answered, Incoming, Input
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.log_values import Configuration, SnapshotSyncRequest
+from gf_i2p.wire.log_values import Configuration, LogPack, SnapshotSyncRequest
 from gf_i2p.wire.messages import NOBODY, MessageType, OversizedRequest, Request, Response
 
 if TYPE_CHECKING:
@@ -168,6 +168,14 @@ def _unreadable_pack(core: Core) -> Input | None:
     return _from(core, core.leader, MessageType.SYNC_LOG_REQUEST, (0, 0), pack)
 
 
+def _pack_of_a_later_term(core: Core) -> Input | None:
+    last = core.log.last_index
+    if not _follows(core) or core.is_voter or core.commit < last:
+        return None
+    pack = Entry(core.term, ValueType.LOG_PACK, LogPack((_entry(core.term + 1),), 0).encode())
+    return _from(core, core.leader, MessageType.SYNC_LOG_REQUEST, (last, 0), pack)
+
+
 def _unreadable_server(message_type: MessageType) -> Callable[[Core], Input | None]:
     def make(core: Core) -> Input | None:
         if not core.is_leader:
@@ -195,6 +203,7 @@ _KINDS: Final[tuple[Callable[[Core], Input | None], ...]] = (
     _answer_in_anothers_name,
     _strangers_large_request,
     _unreadable_pack,
+    _pack_of_a_later_term,
     _unreadable_server(MessageType.ADD_SERVER_REQUEST),
     _unreadable_server(MessageType.REMOVE_SERVER_REQUEST),
 )

@@ -270,6 +270,9 @@ class PacksTaken(Invariant):
             self._taken[server.id] = *self._taken[server.id][:2], effects.restore.index
         for reply in effects.gated_replies:
             if reply.token is event.token and reply.response.term == request.term:
+                is_taken = effects.write is not None and len(effects.write.entries) > 0
+                if is_taken and not reply.response.accepted:
+                    raise self.violated(f"newcomer {server.id} appends the entries of a pack that it refuses")
                 self._take(server, request, reply.response)
 
     def _take(self, server: ServerFacts, request: Request, response: Response) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot
+from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot, Write
 from gf_i2p.raft.inputs import Incoming, Tick
 from gf_i2p.simulator.cluster.invariants.messages import (
     BlocksTaken,
@@ -228,10 +228,11 @@ class Newcomer:
         accepted: bool,
         term: int = 1,
         restore: Snapshot | None = None,
+        write: Write | None = None,
     ) -> None:
         request = Request(kind, 2, 1, term, 0, previous, 0)
         response = Response(RESPONSE_TYPE[kind], 1, 2, 1, index, accepted=accepted)
-        effects = Effects(gated_replies=[SendReply("token", response)], restore=restore)
+        effects = Effects(gated_replies=[SendReply("token", response)], restore=restore, write=write)
         self.check.takes(self.server, Incoming("token", request), effects, 0.0)
 
     def refuses(self, previous: int, *, fires_: bool, asks_for: int | None = None) -> None:
@@ -253,6 +254,10 @@ def test_a_newcomer_takes_the_pack_after_what_it_took() -> None:
     taking.refuses(6, asks_for=6, fires_=False)
     taking.answer(SYNC, 2, 5, accepted=False)  # JRaft's form: a pack that brings nothing new
     taking.refuses(5, fires_=True)
+    appended = Write(None, 4, (A1,))
+    taking.answer(SYNC, 3, 5, accepted=True, write=appended)
+    text = "newcomer 1 appends the entries of a pack that it refuses"
+    fires(taking.check, lambda: taking.answer(SYNC, 3, 5, accepted=False, write=appended), text)
     restored.answer(INSTALL, 9, 100, accepted=True, restore=Snapshot(9, 1, Configuration(0, 0, ()), b"x"))
     restored.refuses(9, fires_=True)
     restarted.check.boots(restarted.server, Loaded(HardState(1, NOBODY), 0, (), (), 1, 0, (0, 0), None, None, None), [])
