@@ -7,8 +7,10 @@
     GET  /v1/administration             the administrators' settings, and their effect (node/status/admin_status.py)
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
     GET  /v1/entries?first=N&limit=N    committed entries from this index on; without `first` the newest;
-                                        `stale=1` reads a server that does not lead; `wait=SECONDS` waits until the
-                                        first of them is committed, and answers with none when the time is over
+                                        "newest" says whether nothing newer was committed: only the leader knows.
+                                        `stale=0` refuses elsewhere; `stale=1` does not ask the others; `wait=SECONDS`
+                                        waits until the first of them is committed, and answers with none when the time
+                                        is over
     GET  /v1/events?after=N             events of the farm after event N, as sentences (farm/events.py); with another
                                         "began" than before, the node has restarted, and the numbers begin anew
     POST /v1/servers                    {"add": {"id": N, "endpoint": TEXT}} or {"remove": N}
@@ -73,6 +75,8 @@ logger = structlog.get_logger()
 CHANGE_SECONDS: Final = 30.0
 """Most seconds to wait for the leader's answer to a change of the servers, or for a new leader after a step-down."""
 STEP_POLL_SECONDS: Final = 0.05
+BARRIER_SECONDS: Final = 2.0
+"""Most seconds in which a leader may see that a majority follows it, before it answers with what it knows."""
 SNAPSHOT_SECONDS: Final = 30.0
 """Most seconds to wait until the node has applied all committed entries and made the snapshot."""
 DEFAULT_SAMPLES: Final = 300
@@ -211,15 +215,19 @@ class Api:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._driver.applied(requested)
-        if request.query.get("stale") == "1":
-            last = self._driver.core.applicable
-        else:
+        stale, newest = request.query.get("stale"), False
+        last = self._driver.core.applicable
+        if stale != "1":
             try:
-                last = await self._driver.read_barrier()
-            except NotLeaderError as error:
-                return error_answer(409, str(error), outcome="no", leader=self._driver.core.leader)
+                async with asyncio.timeout(None if stale == "0" else BARRIER_SECONDS):
+                    last, newest = await self._driver.read_barrier(), True
             except NotCommittedError as error:
-                return error_answer(503, str(error), outcome="no")
+                if stale == "0":
+                    is_elsewhere = isinstance(error, NotLeaderError)
+                    leader = {"leader": self._driver.core.leader} if is_elsewhere else {}
+                    return error_answer(409 if is_elsewhere else 503, str(error), outcome="no", **leader)
+            except TimeoutError:
+                pass  # a leader that hears no majority: this server's own entries are the answer
         base = self._driver.core.log.base
         first = max(base + 1, last - limit + 1) if requested is None else requested
         if first <= base:
@@ -231,7 +239,7 @@ class Api:
             )
         room = MAX_PAGE_BYTES if request.get(ASKER) is None else MAX_REMOTE_PAGE_BYTES
         page = [_entry_fields(index, entry) for index, entry in enumerate(self._slice(first, last, limit, room), first)]
-        return web.json_response({"entries": page, "commit": last})
+        return web.json_response({"entries": page, "commit": last, "newest": newest})
 
     def _slice(self, first: int, last: int, limit: int, room: int) -> list[Entry]:
         """Return entries up to both limits, `limit` entries and `room` bytes, but one entry at least.

@@ -105,7 +105,13 @@ def _paths() -> _Json:
         "/v1/entries": {
             "get": _operation(
                 "committed entries; without `first` the newest",
-                _object({"entries": _list("Entry"), "commit": _COUNT}),
+                _object(
+                    {
+                        "entries": _list("Entry"),
+                        "commit": _COUNT,
+                        "newest": {"type": "boolean", "description": "whether nothing newer was committed"},
+                    }
+                ),
                 ("409", "410", "503"),
                 parameters=[
                     _query(
@@ -114,7 +120,12 @@ def _paths() -> _Json:
                     _query(
                         "limit", "most entries", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 100}
                     ),
-                    _query("stale", "1 also reads a server that does not lead", {"type": "string", "enum": ["0", "1"]}),
+                    _query(
+                        "stale",
+                        "0: refuse unless nothing newer was committed; 1: what this server knows, at once; without: "
+                        "the newest if this server leads, else what it knows",
+                        {"type": "string", "enum": ["0", "1"]},
+                    ),
                     _query("wait", "seconds to wait for the first entry", _seconds(0, MAX_WAIT, 0)),
                 ],
             ),

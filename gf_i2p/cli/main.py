@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, NoReturn
 from gf_i2p import __version__
 from gf_i2p.cli.shared.command import Answer, add_json, add_subcommands, description, print_answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.fitting import tell
 
 
 class CommandEntry(NamedTuple):
@@ -119,7 +120,9 @@ class _Parser(argparse.ArgumentParser):
         if _Parser.json:
             print(json.dumps({"ok": False, "error": message, "outcome": "no"}))
             self.exit(Exit.USAGE)
-        super().error(message)
+        self.print_usage(sys.stderr)
+        tell(f"{self.prog}: error: {message}")
+        self.exit(Exit.USAGE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -194,7 +197,7 @@ def _fail(options: argparse.Namespace, text: str, code: Exit, outcome: str) -> i
     if options.json:
         print(json.dumps({"ok": False, "error": text, "outcome": outcome}))
     else:
-        print(f"gf-i2p: {text}", file=sys.stderr)
+        tell(f"gf-i2p: {text}")
     return int(code)
 
 

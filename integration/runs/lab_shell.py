@@ -30,13 +30,20 @@ PS1='lab \\W$ '
 cd {farm}
 """
 _GREETING: Final = """\
-You are inside the private network. Nothing here reaches the real I2P, and all of it goes when you leave (exit).
+You are inside the private network. Nothing here reaches the real I2P, and all
+of it goes when you leave (exit).
 
 {table}
-The farm's servers run beside the routers {beside}. Their directories are here: {servers}. For instance:
+The farm's servers run beside the routers {beside}. Their directories are here:
+{servers}. For instance:
 
-  gf-i2p status server-1          gf-i2p explain server-1          gf-i2p doctor server-1
-  gf-i2p join --proxy ADDRESS:{proxy}, and `beside DIR N`: a server of your own beside a router (docs/lab.md)
+  gf-i2p status server-1
+  gf-i2p explain server-1
+  gf-i2p doctor server-1
+
+docs/lab.md leads to a farm of your own, by these two:
+  gf-i2p join --proxy ADDRESS:{proxy}
+  beside DIR N
 
 `routers` shows the table again.
 """

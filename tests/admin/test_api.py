@@ -173,8 +173,8 @@ async def test_pages(ask: Asker) -> None:
     await ask.post(*map(str, range(10)))
     _, page = await ask("GET", "/v1/entries?first=4&limit=3")
     assert [entry["index"] for entry in page["entries"]] == [4, 5, 6]
-    assert await ask("GET", "/v1/entries?first=12") == (200, {"entries": [], "commit": 11})
-    assert await ask("GET", f"/v1/entries?first={2**63 - 1}") == (200, {"entries": [], "commit": 11})
+    assert await ask("GET", "/v1/entries?first=12") == (200, {"entries": [], "commit": 11, "newest": True})
+    assert await ask("GET", f"/v1/entries?first={2**63 - 1}") == (200, {"entries": [], "commit": 11, "newest": True})
     _, page = await ask("GET", f"/v1/entries?limit={MAX_PAGE}")
     assert len(page["entries"]) == 11
     _, page = await ask("GET", "/v1/entries?limit=2")
@@ -198,7 +198,7 @@ async def test_the_newest_entries_come_from_disk_and_memory_together(tmp_path: P
 
 
 async def test_a_question_may_wait_for_the_next_entry(ask: Asker) -> None:
-    assert await ask("GET", "/v1/entries?first=2&wait=0.001") == (200, {"entries": [], "commit": 1})
+    assert await ask("GET", "/v1/entries?first=2&wait=0.001") == (200, {"entries": [], "commit": 1, "newest": True})
     question = asyncio.ensure_future(ask("GET", "/v1/entries?first=2&wait=60"))
     await becomes("the question waits", lambda: bool(ask.node.driver._applied_waiters))
     await ask.post("one")
@@ -261,16 +261,19 @@ async def calm_follower(farm: NodeFarm) -> Node:
     return await farm.follower()
 
 
-async def test_only_the_leader_reads_what_is_newest(tmp_path: Path) -> None:
+async def test_only_the_leader_promises_that_nothing_newer_exists(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm, served(await calm_follower(farm), tmp_path / "s") as ask:
         index = (await ask.post("x"))[1]["index"]
         await farm.equal()
-        status, answer = await ask("GET", "/v1/entries")
+        status, answer = await ask("GET", "/v1/entries?stale=0")
         assert (status, answer["outcome"]) == (409, "no")
         assert f"the leader, server {ask.node.driver.core.leader}, can promise" in answer["error"]
-        assert "--stale" in answer["error"]
-        status, page = await ask("GET", "/v1/entries?stale=1")
-        assert [entry["index"] for entry in page["entries"]][-1] == index
+        for query in ("", "?stale=1"):
+            status, page = await ask("GET", f"/v1/entries{query}")
+            assert (status, page["newest"]) == (200, False)
+            assert [entry["index"] for entry in page["entries"]][-1] == index
+        async with served(await farm.leader(), tmp_path / "l") as ask_leader:
+            assert (await ask_leader("GET", "/v1/entries"))[1]["newest"]
 
 
 async def test_without_a_leader_a_post_is_refused(tmp_path: Path) -> None:
@@ -282,9 +285,10 @@ async def test_without_a_leader_a_post_is_refused(tmp_path: Path) -> None:
             status, answer = await ask.post("x", query="?timeout=0.1")
             assert (status, answer["outcome"]) == (503, "no")
             assert "no leader could be reached" in answer["error"]
-            status, answer = await ask("GET", "/v1/entries")
+            status, answer = await ask("GET", "/v1/entries?stale=0")
             assert (status, answer["outcome"]) == (503, "no")
             assert "no leader has a majority" in answer["error"]
+            assert (await ask("GET", "/v1/entries"))[1]["newest"] is False
 
 
 async def test_without_a_leader_servers_stay_and_what_to_do_is_said(tmp_path: Path) -> None:

@@ -1,14 +1,18 @@
 """Arguments of `gf-i2p leaves`, `publisher` and `farm`, by which administrators change a farm."""
 
 import argparse
+import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gf_i2p.farm.admin_entries import MAX_REASON
 from gf_i2p.farm.strict_json import RecordError, a_hash
 from gf_i2p.netdb.encoding import from_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.wire.limits import MAX_ID
+
+_BEGINNING: Final = re.compile(r"([a-z2-7]{8,51})(?:…)?(?:\.b32\.i2p)?")
+"""The beginning of a b32 address. Other words, such as a hash in base64, are longer or shorter."""
 
 
 class Action(NamedTuple):
@@ -33,7 +37,8 @@ def add(action: Action, command: argparse.ArgumentParser) -> None:
             "leaf",
             type=leaf,
             metavar="LEAF",
-            help="the leaf's b32 address, or its hash in base64 (write -- before a hash that begins with -)",
+            help="the leaf's b32 address, or its beginning as tables show it; or its hash in base64 (write -- before a "
+            "hash that begins with -)",
         )
     if action.takes == "cost":
         command.add_argument(
@@ -52,17 +57,23 @@ def add(action: Action, command: argparse.ArgumentParser) -> None:
         command.add_argument("--reason", type=_reason, metavar="TEXT", help="the reason, for readers of the farm's log")
 
 
-def leaf(text: str) -> bytes:
-    """Read a leaf's hash from a b32 address or from base64. Raises `argparse.ArgumentTypeError`."""
+def leaf(text: str) -> bytes | str:
+    """Read a leaf's hash, by its b32 address or in base64; or the beginning of its address: "qjwctoz2….b32.i2p".
+
+    Raises `argparse.ArgumentTypeError`.
+    """
     try:
         return from_b32_address(text.lower())
     except StructureError:
         pass
+    if (beginning := _BEGINNING.fullmatch(text.lower())) is not None:
+        return beginning[1]
     try:
         return a_hash(text, "the hash")
     except RecordError as error:
         raise argparse.ArgumentTypeError(
-            f"{text[:80]!r}: expected an address that ends in .b32.i2p, or a hash of 32 bytes in I2P's base64"
+            f"{text[:80]!r}: expected an address that ends in .b32.i2p, its first 8 letters or more, or a hash of 32 "
+            "bytes in I2P's base64"
         ) from error
 
 

@@ -5,7 +5,6 @@ is made in the administrator's name, from any machine.
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,12 +17,13 @@ from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, NOT_KNOWN, in_touch,
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.command import Answer, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.cli.shared.local_client import APPLY_SECONDS, Ask, ask
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.terminal import printable, say_if_slow
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
-from gf_i2p.netdb.encoding import to_b32_address
+from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.client_file import ClientFile
@@ -60,6 +60,8 @@ def _change(options: argparse.Namespace, ask: Ask) -> Answer:
     before = ask(options.directory, "GET", "/v1/administration")
     if before["membership"] == "removed":
         raise CommandError(f"nothing was changed. {MEMBERSHIP_TEXTS['removed']}", code=Exit.DEGRADED)
+    if action_leaf := getattr(options, "leaf", None):
+        options.leaf = _whole_leaf(action_leaf, before)
     entry = _entry(options, before["cluster"], user or f"server-{before['id']}")
     servers = [each["id"] for each in before["servers"]]
     if entry.action in {"move", "drain"} and servers and entry.server not in servers:
@@ -91,6 +93,23 @@ def _change(options: argparse.Namespace, ask: Ask) -> Answer:
         {"index": index, "what": entry.what, "warnings": warnings, **_outcome(entry, after)},
         f"committed at index {index}: {entry.what}\n{printable(_effect(entry, after))}",
     )
+
+
+def _whole_leaf(leaf: bytes | str, answer: Mapping[str, Any]) -> bytes:
+    """Return the hash of a leaf that the operator has named, perhaps by the beginning of its address.
+
+    Raises `CommandError` unless one leaf of the farm has such an address.
+    """
+    if isinstance(leaf, bytes):
+        return leaf
+    found = [each["address"] for each in answer["leaves"] if each["address"].startswith(leaf)]
+    if len(found) != 1:
+        which = f"{len(found)} leaves of the farm begin" if found else "no leaf of the farm begins"
+        raise CommandError(
+            f"nothing was changed: {which} with {leaf}. `gf-i2p leaves list --json` shows whole addresses",
+            code=Exit.USAGE,
+        )
+    return from_b32_address(found[0])
 
 
 def _check_publisher(answer: Mapping[str, Any]) -> None:
@@ -322,7 +341,7 @@ def _choice(answer: Mapping[str, Any]) -> str:
 
 def _say(options: argparse.Namespace, text: str) -> None:
     if not options.json:
-        print(f"gf-i2p: {text}", file=sys.stderr)
+        tell(f"gf-i2p: {text}")
 
 
 # Answers -------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from gf_i2p.cli.shared.answer_text import entry_line, show_entries
 from gf_i2p.cli.shared.argument_types import NODE_HELP, NODE_METAVAR, whole_number
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.cli.shared.local_client import ask, ask_on
 from gf_i2p.wire.limits import MAX_INTEGER
 
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--follow", action="store_true", help="go on with each new entry, until Ctrl-C")
     parser.add_argument("--full", action="store_true", help="show whole values, and not only what fits into the line")
     parser.add_argument(
-        "--stale", action="store_true", help="allow a server that does not lead; newer entries may be missing"
+        "--newest", action="store_true", help="fail unless the server leads, and can promise that no newer entry exists"
     )
 
 
@@ -46,7 +47,10 @@ def run(options: argparse.Namespace) -> Answer | Exit:
     """
     newest = min(options.last or _NEWEST, options.limit)
     extent = f"limit={newest}" if options.first is None else f"limit={options.limit}&first={options.first}"
-    answer = ask(options.directory, "GET", f"/v1/entries?{extent}&stale={int(options.stale)}")
+    exactly = "&stale=0" if options.newest else ""
+    answer = ask(options.directory, "GET", f"/v1/entries?{extent}{exactly}")
+    if not answer["newest"] and not options.json:
+        tell("gf-i2p: newer entries may exist: this server does not lead, or hears no majority")
     if not options.follow:
         return Answer(answer, show_entries(answer, full=options.full))
     following = answer["commit"] + 1 if options.first is None else options.first
@@ -54,5 +58,5 @@ def run(options: argparse.Namespace) -> Answer | Exit:
         for entry in answer["entries"]:
             print(json.dumps(entry) if options.json else entry_line(entry, full=options.full), flush=True)
             following = entry["index"] + 1
-        next_page = f"/v1/entries?limit={MAX_PAGE}&stale={int(options.stale)}&first={following}&wait={_WAIT_SECONDS}"
+        next_page = f"/v1/entries?limit={MAX_PAGE}{exactly}&first={following}&wait={_WAIT_SECONDS}"
         answer = ask_on(options.directory, next_page, seconds=_WAIT_SECONDS + 10)

@@ -2,13 +2,13 @@
 
 import argparse
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.shared.argument_types import load_client_file, seconds
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.terminal import printable, say_if_slow
 from gf_i2p.node.files.client_file import ClientFile
@@ -54,7 +54,7 @@ async def _find(file: ClientFile, seconds: float, *, quiet: bool) -> FoundFarm:
 
         def say() -> None:
             if not quiet:
-                print(f"gf-i2p: looking for the leader of {file.cluster}, {seconds:g} s at most", file=sys.stderr)
+                tell(f"gf-i2p: looking for the leader of {file.cluster}, {seconds:g} s at most")
 
         return await say_if_slow(client.find(timeout=seconds), say)
 

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from gf_i2p.cli.commands.keys import DEFAULT_DAYS
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.farm_setup import OWNER, check_absent, make_farm
@@ -48,10 +49,9 @@ class _Wishes:
 
 def run() -> Answer:
     """Ask, and make the farm. Raises `CommandError` and `ConfigError`; then nothing was made."""
-    print(
+    tell(
         "This makes a farm that begins with one server, on this machine. Other servers join by codes.\n"
-        "Press Enter to take what stands in brackets; Ctrl-C ends this, and nothing is made.\n",
-        file=sys.stderr,
+        "Press Enter to take what stands in brackets; Ctrl-C ends this, and nothing is made.\n"
     )
     wishes = _questions()
     paths = make_farm(
@@ -65,7 +65,7 @@ def run() -> Answer:
 def _questions() -> _Wishes:
     directory = _ask("Directory of the farm", "my-farm", _new_directory)
     endpoint = _ask(
-        "How do the servers reach one another? i2p: through the I2P router beside each. Or, by TLS without I2P,\n"
+        "How do the servers reach one another? i2p: through the I2P router beside each. Or, by TLS without I2P, "
         "the address of this machine, as 192.0.2.1:9001",
         "i2p",
         _place,
@@ -75,9 +75,9 @@ def _questions() -> _Wishes:
         "3",
         _number,
     )
-    print("What do the servers publish for the service?", file=sys.stderr)
+    tell("What do the servers publish for the service?")
     for mode, meaning in _MODES.items():
-        print(f"  {mode:<9} {meaning}", file=sys.stderr)
+        tell(f"  {mode:<9} {meaning}")
     mode = _ask("Mode", "off", _mode)
     service = (
         _ask("Where does the service listen on this machine?", "127.0.0.1:8080", str) if mode == "failover" else None
@@ -88,10 +88,10 @@ def _questions() -> _Wishes:
 def _ask(question: str, default: str, read: Callable[[str], _T]) -> _T:
     """Ask until `read` takes the answer. Raises `CommandError` at the end of the input."""
     while True:
-        print(f"{question} [{default}]: ", end="", file=sys.stderr, flush=True)
+        tell(f"{question} [{default}]: ", end="")
         line = sys.stdin.readline(1000)
         if not line:
-            print(file=sys.stderr)
+            tell("")
             raise CommandError(
                 "nothing was made: answer the questions on a terminal, or give DIR and --server (gf-i2p init --help)",
                 code=Exit.USAGE,
@@ -99,7 +99,7 @@ def _ask(question: str, default: str, read: Callable[[str], _T]) -> _T:
         try:
             return read(line.strip() or default)
         except (ValueError, EndpointError, ConfigError) as error:
-            print(f"  {error}", file=sys.stderr)
+            tell(f"  {error}")
 
 
 def _new_directory(text: str) -> Path:

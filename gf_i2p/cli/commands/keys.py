@@ -10,6 +10,7 @@ from typing import Any, Final
 from gf_i2p.cli.shared.argument_types import as_command_error, whole_number
 from gf_i2p.cli.shared.command import Answer, CommandGroup, Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.cli.shared.router_setup import master_keys
 from gf_i2p.farm.choice.tree import BRANCHES
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
@@ -49,7 +50,7 @@ def import_(options: argparse.Namespace) -> Answer:
     notes = []
     if source == _STANDARD_INPUT:
         if sys.stdin.isatty():
-            print("Paste the base64 of the private key file; end it with Enter and Ctrl-D.", file=sys.stderr)
+            tell("Paste the base64 of the private key file; end it with Enter and Ctrl-D.")
         data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
         name = "standard input"
     else:

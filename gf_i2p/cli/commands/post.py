@@ -14,6 +14,7 @@ from gf_i2p.admin.monitoring.health import health
 from gf_i2p.cli.shared.argument_types import seconds
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.cli.shared.local_client import request
 from gf_i2p.cli.shared.pieces import requests_of
 from gf_i2p.cli.shared.terminal import say_if_slow
@@ -86,7 +87,7 @@ async def _post(directory: Path, values: Sequence[str], seconds: float, *, quiet
         with contextlib.suppress(CommandError):  # the post itself tells that the node does not answer
             reasons = health(await request(directory, "GET", "/v1/status")).reasons
             why = reasons[0] if reasons else "A majority has not stored the entries."
-            print(f"gf-i2p: not committed yet, waiting {seconds:g} s at most. {why}", file=sys.stderr, flush=True)
+            tell(f"gf-i2p: not committed yet, waiting {seconds:g} s at most. {why}")
 
     return await (posting if quiet else say_if_slow(posting, say))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.terminal import ask_farm_name, check_farm_name, printable
 from gf_i2p.node.files.file_names import DATABASE_FILE
@@ -48,7 +49,7 @@ def run(options: argparse.Namespace) -> Answer:
         print(_consequences(log))
         ask_farm_name(log.cluster)
     else:
-        print(_consequences(log), file=sys.stderr)
+        tell(_consequences(log))
     recovered = recover(options.directory)
     return Answer(
         {"backup": str(recovered.backup), "index": recovered.index, "term": recovered.term},
@@ -66,15 +67,12 @@ def _check_others(options: argparse.Namespace, log: StoppedLog) -> None:
     others = asyncio.run(ask_others(options.directory, servers))
     for server, why in sorted(others.not_asked.items()):
         reason = printable(why).rstrip(".")
-        print(
-            f"gf-i2p: server {server} could not be asked: {reason}. Check yourself that this server does not run",
-            file=sys.stderr,
-        )
+        tell(f"gf-i2p: server {server} could not be asked: {reason}. Check yourself that this server does not run")
     if not others.living:
         return
     survivors = "; ".join(f"server {server}: {printable(answer)}" for server, answer in sorted(others.living.items()))
     if options.even_if_others_live:
-        print(f"gf-i2p: other servers of the farm live, and will be another farm. {survivors}", file=sys.stderr)
+        tell(f"gf-i2p: other servers of the farm live, and will be another farm. {survivors}")
         return
     raise CommandError(
         f"nothing was changed, because other servers of the farm live, and there would be two farms. {survivors}. If a "

@@ -15,6 +15,7 @@ from gf_i2p.admin.api import NEWCOMERS_PATH
 from gf_i2p.admin.client import ApiError, RemoteApi
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.farm.admission import INSIDE, Admission
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> Answer:
     if ticket.until_ms < now_ms():
         raise CommandError(f"the code was good for one hour, and is too old: ask {ticket.by} for a new one")
     server = new_server(ticket.server, None if ticket.endpoint == INSIDE else Endpoint.parse(ticket.endpoint))
-    _say(f"asking server {', '.join(str(each.id) for each in code.servers)} of the farm {code.cluster} …")
+    tell(f"asking server {', '.join(str(each.id) for each in code.servers)} of the farm {code.cluster} …")
     patient = access.inside_proxy is not None
     answer = asyncio.run(_admitted(RemoteApi(access), code.admission(server), ticket.by, patient=patient))
     try:
@@ -104,13 +105,9 @@ def run(options: argparse.Namespace) -> Answer:
 def _read_code() -> str:
     """Read the code from the terminal or from standard input. Raises `CommandError`."""
     if sys.stdin.isatty():
-        _say("Paste the code from `gf-i2p members invite --code`, then press Enter:")
+        tell("Paste the code from `gf-i2p members invite --code`, then press Enter:")
         return sys.stdin.readline(MAX_CODE + 2)
     return sys.stdin.read(MAX_CODE + 2)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 async def _admitted(api: RemoteApi, admission: Admission, by: str, *, patient: bool) -> Any:
@@ -132,5 +129,5 @@ async def _admitted(api: RemoteApi, admission: Admission, by: str, *, patient: b
             again = error.outcome == "unknown" or error.status == 503 or (patient and error.status is None)
             if not again or time.monotonic() >= end:
                 raise CommandError(printable(str(error)), outcome=error.outcome) from error
-            _say("no answer yet, asking again …")
+            tell("no answer yet, asking again …")
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -16,6 +16,7 @@ from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.cli.shared.terminal import ProgressLine, is_agreed, printable
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
@@ -122,7 +123,7 @@ def _post(options: argparse.Namespace, file: ClientFile, entries: Sequence[Admin
 
     def say(text: str) -> None:
         if not options.json:
-            print(f"gf-i2p: {text}", file=sys.stderr)
+            tell(f"gf-i2p: {text}")
 
     with ProgressLine() as progress:
         for first in range(0, len(entries), AT_ONCE):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.fitting import folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def print_answer(answer: Answer, *, as_json: bool) -> Exit:
 
         screen.show(answer.text)
     else:
-        print(answer.text)
+        print(folded(answer.text, sys.stdout))
     return answer.exit
 
 

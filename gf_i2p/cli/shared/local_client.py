@@ -5,7 +5,6 @@ administrator or of a viewer, and one of the farm's servers answers (`gf_i2p.adm
 """
 
 import asyncio
-import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from gf_i2p.admin.local_socket import socket_address
 from gf_i2p.admin.socket_client import NoListenerError, SocketClosedError, SocketResponse, open_response
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.cli.shared.meant import no_node_directory
 from gf_i2p.cli.shared.terminal import printable, say_if_slow
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SOCKET_FILE
@@ -55,7 +55,7 @@ def ask_on(place: Path, path: str, *, seconds: float = 10.0) -> Any:
             return ask(place, "GET", path, seconds=seconds)
         except NoAnswerError as error:
             if not told:
-                print(f"gf-i2p: {error}. Asking again.", file=sys.stderr, flush=True)
+                tell(f"gf-i2p: {error}. Asking again.")
                 told = True
             time.sleep(AGAIN_SECONDS)
 
@@ -72,7 +72,7 @@ def _say_waiting(file: Path) -> None:
         return
     _told.add(file)
     how_long = " Through I2P, the first answer may take two minutes." if remote.inside_i2p else ""
-    print(f"gf-i2p: waiting for an answer of the farm's servers.{how_long}", file=sys.stderr, flush=True)
+    tell(f"gf-i2p: waiting for an answer of the farm's servers.{how_long}")
 
 
 async def request(place: Path, method: str, path: str, *, seconds: float = 10.0, body: object = None) -> Any:

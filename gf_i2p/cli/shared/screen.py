@@ -4,7 +4,6 @@ The colours only repeat what the words say. rich leaves the colours out when `NO
 have none.
 """
 
-import re
 from typing import Final
 
 from rich.cells import cell_len
@@ -13,10 +12,8 @@ from rich.highlighter import RegexHighlighter
 from rich.text import Text
 from rich.theme import Theme
 
-from gf_i2p.cli.shared.fitting import with_short_addresses
+from gf_i2p.cli.shared.fitting import second_column, with_short_addresses
 
-_COLUMN: Final = re.compile(r"\s*\S+(?: \S+)*\s{2,}")
-"""The first column of a line, with the space behind it."""
 _THEME: Final = Theme({"farm.bad": "red", "farm.good": "green", "farm.name": "bold", "farm.address": "cyan"})
 
 
@@ -52,10 +49,9 @@ def fit(text: str, console: Console) -> Text:
 def _broken(line: Text, console: Console, width: int) -> Text:
     if line.cell_len <= width:
         return line
-    column = _COLUMN.match(line.plain)
-    if column is not None and column.end() < width // 2:
-        start, rest = line.divide([column.end()])
-        indent = column.end()
+    indent = second_column(line.plain, width)
+    if indent:
+        start, rest = line.divide([indent])
     else:
         start, rest = Text(), line
         indent = len(line.plain) - len(line.plain.lstrip()) + 2

@@ -63,7 +63,8 @@ class ForeignAnswers:
             return replace(response, accepted=False, next_index=next_index)
         if response.type is MessageType.SYNC_LOG_RESPONSE and self._changes():
             after = response.next_index
-            return replace(response, accepted=False, next_index=self._rng.choice((1, max(after - 1, 1), after + 7)))
+            before = max(after - 1, 1)
+            return replace(response, accepted=False, next_index=self._rng.choice((1, before, before, after + 7)))
         if response.type is MessageType.JOIN_CLUSTER_RESPONSE and self._changes():
             return replace(response, accepted=False)
         if response.type is MessageType.INSTALL_SNAPSHOT_RESPONSE and self._changes():

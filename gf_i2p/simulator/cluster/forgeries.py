@@ -169,9 +169,9 @@ def _unreadable_pack(core: Core) -> Input | None:
 
 
 def _pack_of_a_later_term(core: Core) -> Input | None:
-    last = core.log.last_index
-    if not _follows(core) or core.is_voter or core.commit < last:
-        return None
+    last, newcomer = core.log.last_index, core._follower._newcomer  # noqa: SLF001 -- nobody else asks
+    if not _follows(core) or core.is_voter or core.commit < last or (newcomer is not None and newcomer.agreed < last):
+        return None  # else there would be a gap before the pack, and an honest answer
     pack = Entry(core.term, ValueType.LOG_PACK, LogPack((_entry(core.term + 1),), 0).encode())
     return _from(core, core.leader, MessageType.SYNC_LOG_REQUEST, (last, 0), pack)
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,6 +105,21 @@ def test_a_change_is_made_in_the_name_of_the_server(node: Node, out: Out) -> Non
     code, text = out("leaves", "include", "node", to_base64(leaf(1).hash))
     assert code == 0
     assert leaf(1).hash not in node.state.administration.excluded
+
+
+@pytest.mark.parametrize("end", ["….b32.i2p", "", ".b32.i2p", "AA"])
+def test_a_leaf_may_be_named_as_tables_show_it(node: Node, out: Out, end: str) -> None:
+    node.take(record(2, replace(leaf(2), hash=b"w" * 32)).encode())
+    address = to_b32_address(b"w" * 32)
+    code, text = out("leaves", "exclude", "node", address[:8] + end if end != "AA" else address[:20].upper())
+    assert (code, [entry.hash for entry in node.posted]) == (0, [b"w" * 32])
+    assert f"exclude {address}" in text
+
+
+def test_a_beginning_that_two_leaves_have_names_neither(node: Node, out: Out) -> None:
+    code, text = out("leaves", "exclude", "node", LEAF[:8])
+    assert (code, node.posted) == (2, [])
+    assert "2 leaves of the farm begin with aaaaaaaa. `gf-i2p leaves list --json` shows whole addresses" in text
 
 
 def test_a_cost_is_a_number_or_as_reckoned(node: Node, out: Out) -> None:
@@ -216,7 +232,9 @@ def test_parameters_are_set_shown_and_unset(node: Node, out: Out) -> None:
         (["publisher", "drain", "node", "77"], "the farm has no server 77: its servers are [1, 2]"),
         (["farm", "set", "node", "margin"], "expected NAME=VALUE"),
         (["farm", "unset", "node", "margins"], "is no parameter of a farm"),
-        (["leaves", "exclude", "node", "web"], r"b32.i2p, or a hash"),
+        (["leaves", "exclude", "node", "web"], r"b32.i2p, its first 8 letters or more, or a hash"),
+        (["leaves", "exclude", "node", "zzzzzzzz….b32.i2p"], "no leaf of the farm begins with zzzzzzzz. "),
+        (["leaves", "exclude", "node", LEAF[:7]], "its first 8 letters or more"),
         (["publisher", "move", "node", "-1"], ""),
         (["publisher", "move", "node", "x"], "the id of a server"),
         (["publisher", "release", "node", "--reason", "x" * 201], "up to 200 characters"),

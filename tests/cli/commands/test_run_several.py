@@ -196,7 +196,7 @@ async def test_a_farms_master_is_a_leaf_of_the_one_above_as_the_process_itself_k
 
 async def values(farm: LocalFarm, server: int) -> list[str]:
     """Return the posted values, as this server has them."""
-    code, page = await gf_json("entries", farm.node(server), "--stale")
+    code, page = await gf_json("entries", farm.node(server))
     assert code == 0
     return [entry["value"] for entry in page["entries"] if "value" in entry]
 

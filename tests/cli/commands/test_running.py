@@ -64,7 +64,9 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
         assert code == 3
         assert f"Add the [[servers]] table of server {leader} with its fingerprint" in text
 
-        code, failure = await gf_json("entries", farm.node(follower))
+        code, _, notes = await gf("entries", farm.node(follower))
+        assert (code, "newer entries may exist: this server does not lead" in notes) == (0, True)
+        code, failure = await gf_json("entries", farm.node(follower), "--newest")
         assert (code, failure["ok"]) == (1, False)
         assert f"the leader, server {leader}, can promise" in failure["error"]
         code, text, _ = await gf("post", farm.node(leader), "--timeout", "20", "last")
@@ -91,7 +93,7 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
         assert "Only 1 of 3 servers can be reached from here, and a majority is 2" in text
         code, failure = await gf_json("post", farm.node(others[1]), "x", "--timeout", "0.3")
         assert (code, failure["outcome"]) == (3, "no")
-        code, failure = await gf_json("entries", farm.node(others[1]))
+        code, failure = await gf_json("entries", farm.node(others[1]), "--newest")
         assert (code, failure["outcome"]) == (3, "no")
 
 

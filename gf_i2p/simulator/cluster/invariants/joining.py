@@ -36,7 +36,7 @@ class _Joining:
     heard_at: float = 0.0
     """Time of the latest answer, or of the invitation."""
     rounds: int = 0
-    """Number of answers that brought nothing, or came late: as many as the leader may count at most."""
+    """Number of answers that brought nothing, or came late and were the last: as many as the leader may count."""
     idle: int = 0
     """Number of answers that brought nothing."""
     whole: bool = False
@@ -59,7 +59,7 @@ class _Joining:
         self.heard_at = clock
         self.anew = _took_nothing(self.request, event.response)
         self.idle += self.anew
-        self.rounds += self.anew or clock - self.sent_at > patience
+        self.rounds += self.anew or (self.whole and clock - self.sent_at > patience)
         return not self.anew
 
     def sent(self, send: Send, clock: float, commit: int) -> None:
@@ -158,6 +158,11 @@ class JoinGoesOn(Invariant):
         request, next_index = joining.request, event.response.next_index
         if request is None or request.type is not MessageType.SYNC_LOG_REQUEST or event.tag != joining.tag:
             return
+        if next_index > _end(request) + 1:
+            raise self.violated(
+                f"newcomer {joining.peer} asks for entry {next_index}, which leader {server.id} has not offered, and "
+                "becomes a voter"
+            )
         came_back = _took_nothing(request, event.response)  # a server that was a voter before
         lacks = server.commit + 1 - next_index
         in_time = joining.whole and clock - joining.sent_at <= self.facts.slowest.election_max + ROUNDING

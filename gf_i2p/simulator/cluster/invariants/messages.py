@@ -28,6 +28,8 @@ _WITHOUT_TERM: Final = {
 class RequestsAreTheLog(Invariant):
     """An AppendEntries has the entries of the leader's log, and a commit index that the entries prove (Raft, figure 2).
 
+    A block of the leader's snapshot has bytes of that snapshot.
+
     The header of a request to a joining or leaving server names no term, as JRaft's does not. A question for the leader
     has zeros only.
     """
@@ -49,6 +51,17 @@ class RequestsAreTheLog(Invariant):
                 or request.commit_index > min(server.commit, previous + len(entries))
                 or tuple(log.slice(previous + 1, previous + len(entries))) != entries
             )
+        elif request.type is MessageType.INSTALL_SNAPSHOT_REQUEST:
+            snapshot, block = server.memory.snapshot, SnapshotSyncRequest.decode(entries[0].value)
+            if snapshot is not None and block.last_log_index == snapshot.index:
+                end = block.offset + len(block.data)
+                is_part = bool(block.data) and snapshot.data[block.offset : end] == block.data
+                if not is_part or block.done != (end == len(snapshot.data)):
+                    raise self.violated(
+                        f"server {server.id} sends {len(block.data)} bytes of its snapshot, from byte {block.offset}, "
+                        f"{'' if block.done else 'not '}as the last of {len(snapshot.data)}"
+                    )
+            return
         else:
             return
         if wrong:
@@ -69,8 +82,8 @@ class HonestIndexes(Invariant):
     accepted; otherwise an offset behind blocks of this very snapshot, or the block's own offset when the snapshot does
     not help. Entries over a limit are passed over: an AppendEntries is answered as if it were empty. Any other such
     request is refused, a snapshot with 0. Then the server says that it cannot follow its leader, until it has taken
-    entries or a snapshot. A question for the leader: an index above 0 if the server leads, or hears the leader that it
-    names; otherwise 0, and nobody is named.
+    entries or a snapshot. A question for the leader: the index after the log if the server leads, or hears the leader
+    that it names; otherwise 0, and nobody is named.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -107,8 +120,9 @@ class HonestIndexes(Invariant):
     def _check_question(self, server: ServerFacts, response: Response) -> None:
         hears = response.next_index > 0
         named = response.destination
-        right = server.leads if response.accepted else named == (server.leader if hears else NOBODY)
-        if not right or (hears and named == NOBODY):
+        right = response.accepted or (not server.leads and named == (server.leader if hears else NOBODY))
+        is_index = response.next_index == (server.memory.last_index + 1 if hears or response.accepted else 0)
+        if not right or response.accepted != server.leads or not is_index or (hears and named == NOBODY):
             raise self.violated(
                 f"server {server.id} {'leads' if response.accepted else 'does not lead'} by its answer, hears server "
                 f"{named}, and names the index {response.next_index}"
@@ -285,6 +299,7 @@ class PacksTaken(Invariant):
             if server.id in server.voters:
                 return  # a voter refuses packs without an invitation
             taken = server.commit
+        self._taken[server.id] = request.source, request.term, taken
         if response.accepted:
             self._taken[server.id] = request.source, request.term, max(taken, response.next_index - 1)
             return

@@ -100,9 +100,10 @@ def test_a_newcomer_that_knows_what_it_needs_is_not_given_up(next_index: int, is
         inviting.take(answer, notice="the server takes no entries")
 
 
-def slow(late: int) -> tuple[Inviting, Answered, float]:
+def slow(late: int, commit: int = 2) -> tuple[Inviting, Answered, float]:
     """A leader whose newcomer has answered `late` times too late; the next answer, and its time."""
     inviting = Inviting()
+    inviting.server.commit = commit
     pause, clock = inviting.facts.timing.election_max + 0.1, 0.0
     pack = inviting.pack(0, 2)
     inviting.take(inviting.answer(inviting.invitation), pack)
@@ -116,13 +117,12 @@ def slow(late: int) -> tuple[Inviting, Answered, float]:
 def test_a_slow_newcomer_is_given_up_only_after_many_rounds() -> None:
     inviting, answer, clock = slow(MAX_ROUNDS)
     inviting.take(answer, notice="too slow", clock=clock)
-    inviting, answer, clock = slow(MAX_ROUNDS - 1)
-    early = partial(inviting.take, answer, notice="too slow", clock=clock)
-    fires(
-        inviting.check,
-        early,
-        "leader 1 gives newcomer 3 up, after . answers that were late or brought nothing: too slow",
-    )
+    for inviting, answer, clock in (slow(MAX_ROUNDS - 1), slow(MAX_ROUNDS, commit=9)):  # of 9, packs to 2 are no last
+        fires(
+            inviting.check,
+            partial(inviting.take, answer, notice="too slow", clock=clock),
+            "leader 1 gives newcomer 3 up, after . answers that were late or brought nothing: too slow",
+        )
 
 
 def test_a_newcomer_is_given_up_with_a_reason() -> None:
@@ -243,6 +243,14 @@ def test_a_newcomer_with_all_committed_entries_becomes_a_voter_at_once() -> None
             fires(inviting.check, lambda: inviting.take(answer, more, clock=clock), text)  # noqa: B023
         else:
             inviting.take(answer, more, clock=clock)
+
+
+def test_a_newcomer_that_asks_for_what_was_never_offered_becomes_no_voter() -> None:
+    inviting = Inviting()
+    pack = inviting.pack(4, 2)
+    inviting.take(inviting.answer(inviting.invitation), pack)
+    text = "newcomer 3 asks for entry 9, which leader 1 has not offered, and becomes a voter"
+    fires(inviting.check, lambda: inviting.adds(inviting.answer(pack, 9), 0.1), text)
 
 
 @pytest.mark.parametrize(("commit", "clock", "is_early"), [(10, 0.1, False), (30, 0.1, True), (6, 9.0, False)])

@@ -183,6 +183,36 @@ def test_requests_are_the_log() -> None:
 
 
 @pytest.mark.parametrize(
+    ("offset", "data", "done", "index", "wrong"),
+    [
+        (0, b"abc", False, 3, False),
+        (3, b"def", True, 3, False),
+        (3, b"xyz", True, 4, False),  # an older snapshot, which the leader has replaced meanwhile
+        (3, b"dex", True, 3, True),
+        (6, b"", True, 3, True),
+        (0, b"abc", True, 3, True),
+        (3, b"def", False, 3, True),
+    ],
+)
+def test_a_block_is_a_part_of_the_leaders_snapshot(
+    offset: int, data: bytes, done: bool, index: int, wrong: bool
+) -> None:
+    found = facts([A1, B1, C1], [])
+    check, one = RequestsAreTheLog(found), leader(found, 1, 1)
+    one.memory.snapshot = Snapshot(3, 1, configuration((1, 2)), b"abcdef")
+    block = SnapshotSyncRequest(index, 1, configuration((1, 2)), offset, data, done=done)
+    request = Request(INSTALL, 1, 2, 1, 1, 3, 2, (Entry(1, ValueType.SNAPSHOT_SYNC_REQUEST, block.encode()),))
+
+    def send() -> None:
+        check.takes(one, Tick(), Effects(sends=[Send(2, request, 1)]), 0.0)
+
+    if wrong:
+        fires(check, send, f"server 1 sends {len(data)} bytes of its snapshot, from byte {offset}")
+    else:
+        send()
+
+
+@pytest.mark.parametrize(
     ("terms", "named", "term", "index", "wrong"),
     [
         ((1, 1, 3, 3), 4, 2, 3, False),  # entries of a later term cannot agree
@@ -350,8 +380,11 @@ def test_a_server_that_cannot_follow_says_so_until_it_has_taken_something() -> N
     ("leads", "leader", "accepted", "named", "index", "right"),
     [
         (True, 1, True, 1, 4, True),
+        (True, 1, True, 1, 3, False),
+        (True, 1, False, 1, 4, False),
         (False, 2, True, 2, 4, False),
         (False, 2, False, 2, 4, True),
+        (False, 2, False, 2, 3, False),
         (False, 2, False, NOBODY, 0, True),
         (False, NOBODY, False, NOBODY, 0, True),
         (False, NOBODY, False, NOBODY, 1, False),
