@@ -14,7 +14,8 @@ _ADDRESS: Final = re.compile(r"\b([a-z2-7]{8})[a-z2-7]{44}\.b32\.i2p\b", re.ASCI
 _COLUMN: Final = re.compile(r"\s*\S+(?: \S+)*\s{2,}")
 """The first column of a line, with the space behind it."""
 _QUOTED: Final = re.compile(r"`[^`]*`")
-_COMMAND: Final = "gf-i2p "
+_TO_COPY: Final = re.compile(r"\s*(gf-i2p |[\w.]+ = )")
+"""The beginning of a command, or of a setting in TOML."""
 _GLUE: Final = "\0"
 
 
@@ -32,7 +33,7 @@ def second_column(line: str, columns: int) -> int:
 def folded(text: str, stream: TextIO) -> str:
     """Break the long lines of a text at spaces if the stream is a terminal; elsewhere return the text as it is.
 
-    A line goes on below its second column, or below its beginning. A command to copy stays in one piece.
+    A line goes on below its second column, or below its beginning. A command or a setting to copy stays in one piece.
     """
     if not stream.isatty():
         return text
@@ -41,12 +42,13 @@ def folded(text: str, stream: TextIO) -> str:
 
 
 def _folded(line: str, columns: int) -> str:
-    if len(line) <= columns or line.lstrip().startswith(_COMMAND):
+    if len(line) <= columns or _TO_COPY.match(line):
         return line
     indent = second_column(line, columns) or len(line) - len(line.lstrip())
     whole = _QUOTED.sub(lambda found: found[0].replace(" ", _GLUE), line[indent:])
     lines = textwrap.wrap(whole, columns - indent, break_long_words=False, break_on_hyphens=False)
-    return (line[:indent] + f"\n{' ' * indent}".join(lines)).replace(_GLUE, " ")
+    end = line[len(line.rstrip()) :]  # a prompt ends with a space
+    return (line[:indent] + f"\n{' ' * indent}".join(lines) + end).replace(_GLUE, " ")
 
 
 def tell(text: str, *, end: str = "\n") -> None:

@@ -35,6 +35,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
         ("first line\n\nthird", ["first line", "", "third"]),
         ("run `gf-i2p status server-1` at once, please", ["run `gf-i2p status server-1`", "at once, please"]),
         ("  gf-i2p set server-2 publish.mode=failover", ["  gf-i2p set server-2 publish.mode=failover"]),
+        ('endpoint = "tcp://qjwctoz2.b32.i2p:80"', ['endpoint = "tcp://qjwctoz2.b32.i2p:80"']),
         ("aUL0JAADZ2YxAARmYXJtAHwBAAAAAgAAAaIi9aNGuA8o", ["aUL0JAADZ2YxAARmYXJtAHwBAAAAAgAAAaIi9aNGuA8o"]),
     ],
 )
@@ -51,6 +52,6 @@ def test_errors_of_commands_and_of_arguments_are_broken(monkeypatch: pytest.Monk
         main(["status", "one", "two", "three"])
     tell("a prompt that is a little longer: ", end="")
     text = screen.getvalue()
-    assert text.endswith("a prompt that is a little\nlonger:")
+    assert text.endswith("a prompt that is a little\nlonger: ")
     assert "error: unrecognized" in text
     assert all(len(line) <= 30 for line in text.splitlines() if "/there/is/none" not in line)
