@@ -14,8 +14,7 @@ _ADDRESS: Final = re.compile(r"\b([a-z2-7]{8})[a-z2-7]{44}\.b32\.i2p\b", re.ASCI
 _COLUMN: Final = re.compile(r"\s*\S+(?: \S+)*\s{2,}")
 """The first column of a line, with the space behind it."""
 _QUOTED: Final = re.compile(r"`[^`]*`")
-_TO_COPY: Final = re.compile(r"\s*(gf-i2p |[\w.]+ = )")
-"""The beginning of a command, or of a setting in TOML."""
+_SETTING: Final = re.compile(r"\s*[\w.]+ = ")
 _GLUE: Final = "\0"
 
 
@@ -33,7 +32,8 @@ def second_column(line: str, columns: int) -> int:
 def folded(text: str, stream: TextIO) -> str:
     """Break the long lines of a text at spaces if the stream is a terminal; elsewhere return the text as it is.
 
-    A line goes on below its second column, or below its beginning. A command or a setting to copy stays in one piece.
+    A line goes on below its second column, or below its beginning. Settings and commands are there to be copied, and stay
+    in one line.
     """
     if not stream.isatty():
         return text
@@ -42,9 +42,10 @@ def folded(text: str, stream: TextIO) -> str:
 
 
 def _folded(line: str, columns: int) -> str:
-    if len(line) <= columns or _TO_COPY.match(line):
+    indent = second_column(line, columns)
+    is_to_copy = _SETTING.match(line) or (line.startswith(" ") and not indent)  # an indented line is a command
+    if len(line) <= columns or is_to_copy:
         return line
-    indent = second_column(line, columns) or len(line) - len(line.lstrip())
     whole = _QUOTED.sub(lambda found: found[0].replace(" ", _GLUE), line[indent:])
     lines = textwrap.wrap(whole, columns - indent, break_long_words=False, break_on_hyphens=False)
     end = line[len(line.rstrip()) :]  # a prompt ends with a space

@@ -28,10 +28,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
             "  failover  runs the service's one address on one server",
             ["  failover  runs the service's", "            one address on one", "            server"],
         ),
-        (
-            "    indented words go on below the first of them",
-            ["    indented words go on below", "    the first of them"],
-        ),
+        ("  scp -p server-2/master.dat HOST:DIR/new", ["  scp -p server-2/master.dat HOST:DIR/new"]),
         ("first line\n\nthird", ["first line", "", "third"]),
         ("run `gf-i2p status server-1` at once, please", ["run `gf-i2p status server-1`", "at once, please"]),
         ("  gf-i2p set server-2 publish.mode=failover", ["  gf-i2p set server-2 publish.mode=failover"]),
