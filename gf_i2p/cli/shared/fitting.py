@@ -32,8 +32,8 @@ def second_column(line: str, columns: int) -> int:
 def folded(text: str, stream: TextIO) -> str:
     """Break the long lines of a text at spaces if the stream is a terminal; elsewhere return the text as it is.
 
-    A line goes on below its second column, or below its beginning. Settings and commands are there to be copied, and stay
-    in one line.
+    A line goes on below its second column, or below its beginning. Settings and commands are there to be copied, so
+    they stay in one line.
     """
     if not stream.isatty():
         return text
