@@ -14,6 +14,8 @@ from gf_i2p.netdb.encoding import to_b32_address
 
 MOST: Final = 1000
 """Most events that are kept."""
+LATE_MS: Final = 120_000
+"""Longest time between an entry and its application on a node that is not away: the period of records, and a vote."""
 _MANY: Final = 5
 """Changed leaves that are told one by one. More leaves are told as a number."""
 
@@ -25,7 +27,7 @@ class Event:
     number: int
     """1, 2, ... in the order in which this node has seen the events."""
     date_ms: int | None
-    """Farm time in ms since the epoch, or the node's own time for the node's own events; None: not known."""
+    """ms since the epoch: by this node's clock, or by farm time for what the node has learned late; None: not known."""
     index: int
     """Index of the last log entry that was applied then."""
     text: str
@@ -77,13 +79,18 @@ class EventLog:
         """Tell no changes up to this state, which comes from a snapshot."""
         self._before = _picture(state)
 
-    def note(self, state: FarmState, index: int) -> None:
-        """Tell the changes since the last call. `index`: of the last entry that was applied."""
+    def note(self, state: FarmState, index: int, now_ms: int) -> None:
+        """Tell the changes since the last call. `index`: of the last entry that was applied. `now_ms`: the node's time.
+
+        Farm time stands still while records are few, so what happens now has the node's time. An entry that is older
+        than `LATE_MS` by farm time was written while this node was away.
+        """
         before, now = self._before, _picture(state)
         if now != before:
             self._before = now
+            is_late = state.now_ms is None or now_ms - state.now_ms > LATE_MS
             for text in _changes(before, now, state):
-                self.add(text, state.now_ms, index)
+                self.add(text, state.now_ms if is_late else now_ms, index)
 
     def add(self, text: str, date_ms: int | None, index: int) -> None:
         """Add an event."""

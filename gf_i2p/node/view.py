@@ -11,6 +11,7 @@ from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.events import EventLog
 from gf_i2p.farm.record_series import RecordSeries
 from gf_i2p.farm.state import FarmState
+from gf_i2p.node.clock import now_ms
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.raft.log import size_of
@@ -84,7 +85,7 @@ class FarmView:
             self._take_received()
             while core.log.base <= self.applied < core.applicable and not self._driver.halted:
                 await self._apply_page(self._next_page())
-                self.events.note(self.state, self.applied)
+                self.events.note(self.state, self.applied, now_ms())
                 self._keep_snapshot()
                 if self.applied < core.applicable:
                     await asyncio.sleep(0)  # a long log must not keep heartbeats waiting

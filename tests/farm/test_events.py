@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gf_i2p.farm.events import MOST, EventLog
+from gf_i2p.farm.events import LATE_MS, MOST, EventLog
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 from tests.farm.fed_farm import Farm
@@ -21,7 +21,7 @@ class Told:
         self._last = 0
 
     def note(self) -> None:
-        self.events.note(self.farm.state, self.farm.index)
+        self.events.note(self.farm.state, self.farm.index, self.farm.now)
 
     def news(self) -> list[str]:
         self.note()
@@ -78,12 +78,24 @@ def test_many_leaves_are_told_as_a_number() -> None:
     assert told.news() == ["8 leaves are listed now, 10 in all"], "leaves 2 and 3 were listed before"
 
 
+def test_what_happens_now_has_the_nodes_time_and_what_is_learned_late_has_farm_time() -> None:
+    """While two of three servers are silent, farm time stands still: their loss is told when the node sees the loss."""
+    farm = Farm()
+    farm.lasts(60_000)
+    farm_time = farm.state.now_ms
+    assert farm_time is not None
+    for late_ms, date in ((0, farm_time), (LATE_MS, farm_time + LATE_MS), (LATE_MS + 1, farm_time)):
+        events = EventLog()
+        events.note(farm.state, farm.index, farm_time + late_ms)
+        assert {event.date_ms for event in events.after(0)} == {date}
+
+
 def test_a_state_from_a_snapshot_is_where_the_events_begin() -> None:
     farm = Farm()
     farm.lasts(120_000)
     events = EventLog()
     events.begin_from(farm.copy())
-    events.note(farm.state, farm.index)
+    events.note(farm.state, farm.index, farm.now)
     assert events.after(0) == []
 
 
@@ -105,6 +117,6 @@ def test_every_log_has_its_events(seed: int) -> None:
     for index, entry in enumerate(log(seed, 150), 1):
         for state, events in ((one, told), (other, told_again)):
             take(state, index, entry)
-            events.note(state, index)
+            events.note(state, index, state.now_ms or 0)
         assert all(not event.text.endswith(".") and event.text.isprintable() for event in told.after(0))
     assert [event.encode() for event in told.after(0)] == [event.encode() for event in told_again.after(0)]

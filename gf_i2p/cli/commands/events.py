@@ -32,7 +32,8 @@ def run(options: argparse.Namespace) -> Answer | Exit:
     With `--follow`, print each event as a line, or as a JSON object with `--json`. Raises `CommandError`.
     """
     answer = ask(options.directory, "GET", "/v1/events")
-    events: list[dict[str, Any]] = answer["events"][-options.last :]
+    # A node tells of a new leader before it has read the rest of its log.
+    events: list[dict[str, Any]] = sorted(answer["events"], key=lambda event: event["date"] or 0)[-options.last :]
     if not options.follow:
         text = "\n".join(_line(event) for event in events)
         return Answer({"events": events}, text or "(nothing has happened yet)", is_report=True)

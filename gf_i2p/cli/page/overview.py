@@ -138,7 +138,8 @@ def _changed_by(change: Mapping[str, Any] | None, words: Words) -> str:
 def _events(answers: Answers, words: Words) -> Iterator[tuple[str, str]]:
     """Yield time and text of the events, the newest first. The words of a person are not translated."""
     changes = {f"{each['by']}: {_with_reason(each)}": each for each in answers.administration["log"]}
-    for event in reversed(answers.events[-EVENTS:]):
+    in_order = sorted(answers.events, key=lambda event: event["date"] or 0)
+    for event in reversed(in_order[-EVENTS:]):
         text, change = event["text"], changes.get(event["text"])
         if change is not None:
             text = f"{change['by']}: {_with_reason(change, words)}"
