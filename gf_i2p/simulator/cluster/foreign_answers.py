@@ -38,6 +38,7 @@ class ForeignAnswers:
         self._stuck = {server_id for server_id in stuck if self._rng.random() < 0.5}
         self._slowness = Random(f"slow newcomers {farm.plan.seed}")  # noqa: S311 -- apart, so that each seed keeps its rest
         slow = farm.plan.ids if self._slowness.random() < _SLOW_RUNS else ()
+        self._weight = self._slowness.choice((1, 1, 5))  # of a run: some newcomers outlast the leader's patience in all
         self._slow = {server_id for server_id in slow if self._slowness.random() < 0.7}
 
     def _changes(self) -> bool:
@@ -76,7 +77,7 @@ class ForeignAnswers:
         if self._farm.calm or response.source not in self._slow or response.type is not MessageType.SYNC_LOG_RESPONSE:
             return 0.0
         self._farm.counts["answers of slow newcomers"] += 1
-        return self._farm.plan.timing.election_max * self._slowness.uniform(0.9, 1.4)
+        return self._farm.plan.timing.election_max * self._slowness.uniform(0.9, 1.4) * self._weight
 
     def said(self, server_id: int, leader: int, response: Response) -> Response:
         """Return a server's answer to a question for the leader. `leader`: whom the server follows now, or `NOBODY`."""

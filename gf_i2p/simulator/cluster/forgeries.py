@@ -169,11 +169,13 @@ def _unreadable_pack(core: Core) -> Input | None:
 
 
 def _pack_of_a_later_term(core: Core) -> Input | None:
-    last, newcomer = core.log.last_index, core._follower._newcomer  # noqa: SLF001 -- nobody else asks
-    if not _follows(core) or core.is_voter or core.commit < last or (newcomer is not None and newcomer.agreed < last):
-        return None  # else there would be a gap before the pack, and an honest answer
+    newcomer = core._follower._newcomer  # noqa: SLF001 -- nobody else asks
+    is_invited = newcomer is not None and (newcomer.leader, newcomer.term) == (core.leader, core.term)
+    if not _follows(core) or (core.is_voter and not is_invited):
+        return None
+    agreed = newcomer.agreed if newcomer is not None and is_invited else core.commit
     pack = Entry(core.term, ValueType.LOG_PACK, LogPack((_entry(core.term + 1),), 0).encode())
-    return _from(core, core.leader, MessageType.SYNC_LOG_REQUEST, (last, 0), pack)
+    return _from(core, core.leader, MessageType.SYNC_LOG_REQUEST, (agreed, 0), pack)
 
 
 def _unreadable_server(message_type: MessageType) -> Callable[[Core], Input | None]:

@@ -50,7 +50,10 @@ class MemoryFreed(Invariant):
 
 
 class DurableKnown(Invariant):
-    """A core that knows entries as durable goes on to know them so, until other entries replace them."""
+    """A core that knows entries as durable goes on to know them so, until other entries replace them.
+
+    Such entries are on the disk: an answer or a vote may rest on them.
+    """
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -64,6 +67,13 @@ class DurableKnown(Invariant):
         write = effects.write
         if write is not None and write.install:
             return
+        known = server.stored if write is None or not write.entries else min(server.stored, write.first_index - 1)
+        is_durable = known <= server.durable.last_index and server.durable.term(known) == server.memory.term(known)
+        if known > server.memory.base and not is_durable:  # what a snapshot covers is committed
+            raise self.violated(
+                f"server {server.id} knows the entries up to {known} as durable, and its disk has other entries, up to "
+                f"{server.durable.last_index}"
+            )
         kept = before if write is None or not write.entries else min(before, write.first_index - 1)
         if server.stored < kept:
             raise self.violated(

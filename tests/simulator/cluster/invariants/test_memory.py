@@ -10,6 +10,8 @@ from gf_i2p.simulator.cluster.invariants.memory import (
     MemoryFreed,
     VotersHeard,
 )
+from gf_i2p.simulator.facts import ShadowLog
+from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import MessageType, Request
 from tests.raft.lab import application
@@ -70,6 +72,23 @@ def test_what_is_durable_stays_known() -> None:
     snapshot = Snapshot(1, 1, Configuration(1, 0, ()), b"state")
     takes(4)
     takes(1, Write(None, 0, (), snapshot, install=True))
+
+
+def test_what_is_known_as_durable_is_on_the_disk() -> None:
+    found = facts([A1] * 4)
+    check, one = DurableKnown(found), found.servers[1]
+
+    def takes(stored: int, log: list[Entry], write: Write | None = None) -> None:
+        one.stored, one.durable = stored, ShadowLog(log)
+        check.takes(one, Tick(), Effects(write=write), 1.0)
+
+    text = "server 1 knows the entries up to {} as durable, and its disk has other entries, up to {}"
+    takes(3, [A1] * 3)
+    fires(check, lambda: takes(4, [A1] * 3), text.format(4, 3))
+    fires(check, lambda: takes(4, [A1] * 3 + [application("b", 2)]), text.format(4, 4))
+    takes(4, [A1] * 3, Write(None, 4, (A1,), number=1))  # the write is on its way
+    one.memory.base = 4
+    takes(4, [A1] * 3)  # a snapshot covers the entries
 
 
 def test_a_change_of_contacts_changes_the_mark() -> None:
