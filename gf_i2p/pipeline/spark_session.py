@@ -4,11 +4,13 @@ Memory has a bound whatever the data: Spark spills to the disk when its heap is 
 limited rows.
 """
 
+import errno
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -49,6 +51,8 @@ _OF_OUR_OWN: Final = {
 # Python.
 _WARNS_OF_PANDAS_3: Final = "PySpark does not yet fully support pandas >= 3"
 _RETYPED: Final = re.compile(r"SchemaColumnConvertNotSupportedException: column: \[([^\]]{1,200})\]")
+NO_SPACE: Final = os.strerror(errno.ENOSPC)
+"""The words by which Java and Python say that a disk is full."""
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """These loggers write kilobytes of the JVM's stack to standard error, also for errors that the pipeline reports."""
 # No other machine needs to reach a Spark that runs wholly here. On a cluster, the executors connect to the driver.
@@ -67,6 +71,8 @@ class SessionOptions:
     """MiB of heap of the JVM that this process starts. Python's workers need memory besides."""
     scratch: Path | None = None
     """Directory to which Spark spills; None: the system's directory for temporary files."""
+    lake: str = ""
+    """The place to which the job writes, for an error that names a full disk; empty: not known."""
     settings: dict[str, str] = field(default_factory=dict)
     """More settings, by Spark's names."""
 
@@ -84,6 +90,8 @@ def session(options: SessionOptions) -> Iterator["SparkSession"]:
     try:
         yield spark
     except (PySparkException, Py4JError) as error:
+        if NO_SPACE in str(error):
+            raise PipelineError(no_space(options)) from error
         raise failed(error) from error
     finally:
         with suppress(PySparkException, Py4JError, OSError):  # the JVM itself may have failed
@@ -156,6 +164,21 @@ def failed(error: Exception, doing: str = "") -> PipelineError:
     )
 
 
+def no_space(options: SessionOptions) -> str:
+    """Say how much room the disks have that the job has used. A part of the job's files may be gone already."""
+    scratch = options.scratch or Path(tempfile.gettempdir())
+    rooms = []
+    for words, directory in ((f"the lake {options.lake}", Path(options.lake)), (f"Spark's data, {scratch}", scratch)):
+        there = next((each for each in (directory, *directory.parents) if each.exists()), None)
+        if directory.is_absolute() and there is not None:
+            rooms.append(f"{shutil.disk_usage(there).free >> 20} MiB are free on the disk of {words}")
+    return (
+        f"A disk is full: {', and '.join(rooms) or 'see the disks of the cluster'}. Make room for the lake, or name a "
+        "directory on a larger disk for Spark's data (--scratch DIR). Then run the job again: nothing is lost, and "
+        "nothing is taken twice."
+    )
+
+
 def _reason(error: Exception) -> str:
     """Find the line with the reason in Spark's message: the first cause, or the error of a Python worker."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -197,8 +220,13 @@ def _check_java() -> None:
             raise FileNotFoundError
         command = [java, "-version"]  # the operator's own Java
         version_text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr  # noqa: S603
-        version = version_text.split('"')[1].split(".")[0]
+        version = version_text.split('"')[1].removeprefix("1.").split(".")[0]  # Java 8 calls itself 1.8.0
     except (OSError, subprocess.SubprocessError, IndexError):
+        if home:
+            raise PipelineError(
+                f"JAVA_HOME is {home}, and {java} is no working Java: set JAVA_HOME to a Java's directory, or unset "
+                f"it. {_INSTALL_JAVA}"
+            ) from None
         raise PipelineError(f"No working Java was found. {_INSTALL_JAVA}") from None
     if not version.isdigit() or int(version) < LEAST_JAVA:
         raise PipelineError(f"{java} is Java {version}. {_INSTALL_JAVA}, or set JAVA_HOME.")

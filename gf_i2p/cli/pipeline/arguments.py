@@ -6,6 +6,7 @@ from typing import Final
 
 from gf_i2p.cli.shared.argument_types import whole_number
 from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.pipeline.lake.paths import absolute
 from gf_i2p.pipeline.spark_session import DEFAULT_MEMORY_MB, SessionOptions
 
 MAX_MEMORY_MB: Final = 1 << 20
@@ -38,7 +39,8 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
 
 def session_options(options: argparse.Namespace) -> SessionOptions:
     """Return the arguments of `add_spark` as session options."""
-    return SessionOptions(options.master, options.remote, options.memory, options.scratch)
+    lake = absolute(options.lake) if "lake" in options else ""
+    return SessionOptions(options.master, options.remote, options.memory, options.scratch, lake)
 
 
 def check_out(path: Path) -> None:

@@ -1,15 +1,18 @@
 """The jobs of `gf-i2p pipeline`. Jobs that write the same tables exclude each other."""
 
 import argparse
+import errno
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, post, report, stream, synth
+from gf_i2p.cli.pipeline.arguments import session_options
 from gf_i2p.cli.shared.command import Answer, Command, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.pipeline.errors import PipelineError, UsageError
 from gf_i2p.pipeline.lake.locks import WRITES, tables_locked
 from gf_i2p.pipeline.lake.paths import Lake
+from gf_i2p.pipeline.spark_session import no_space
 
 
 class Job(Command, Protocol):
@@ -45,6 +48,10 @@ def _run(name: str) -> Callable[[argparse.Namespace], Answer | Exit]:
             raise CommandError(str(error), code=Exit.USAGE) from None
         except PipelineError as error:
             raise CommandError(str(error)) from None
+        except OSError as error:
+            if error.errno != errno.ENOSPC or name not in WRITES:
+                raise
+            raise CommandError(no_space(session_options(options))) from None
 
     return run
 

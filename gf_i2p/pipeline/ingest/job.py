@@ -28,7 +28,7 @@ from gf_i2p.pipeline.read.history_files import LISTED, listed
 from gf_i2p.pipeline.read.record_schema import columns
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES
 from gf_i2p.pipeline.read.survey import SURVEYED, surveyed
-from gf_i2p.pipeline.spark_session import failed
+from gf_i2p.pipeline.spark_session import NO_SPACE, failed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -113,6 +113,8 @@ def ingest(
             raise PipelineError(
                 f"{line.rpartition('Error: ')[2]}. Run ingest again: the job goes on where it stopped."
             ) from error
+        if NO_SPACE in text:
+            raise  # the session knows the disks
         raise failed(error, run.doing) from error
     finally:
         tables.empty(spark, run.stages)
@@ -155,14 +157,17 @@ class _IngestRun:
         listing = listing.dropDuplicates(["path"])
         files = tables.read_columns(self.spark, self.lake, "files", FILES)
         read_before = files.select("path", "size", "mtime_ms").dropDuplicates().withColumn("known", F.lit(1))
-        todo = listing.join(read_before, ["path", "size", "mtime_ms"], "left").where("known is null")
+        todo = listing.join(read_before, ["path", "size", "mtime_ms"], "left").where(
+            "known is null and size is not null"
+        )
         count = (
             listing.join(read_before, ["path", "size", "mtime_ms"], "left")
             .agg(
                 F.count("size").alias("files"),
                 F.count("known").alias("unchanged"),
                 F.sum(F.when(F.col("known").isNull(), F.col("size"))).alias("bytes"),
-                F.min("error").alias("error"),
+                F.min(F.when(F.col("path").isin(*exports), F.col("error"))).alias("error"),
+                F.count("error").alias("unreadable"),
             )
             .first()
         )
@@ -175,11 +180,14 @@ class _IngestRun:
                 "directories above them. A history has files entries-….jsonl, .jsonl.zst or .jsonl.gz."
             )
         new_files = count["files"] - count["unchanged"]
+        unreadable = self._quarantine_directories(listing) if count["unreadable"] else {}
         if not new_files:
             return IngestFigures(
                 files=count["files"],
                 unchanged=count["unchanged"],
                 kinds=dict.fromkeys(KINDS, 0),
+                quarantined=unreadable,
+                quarantined_rows=sum(unreadable.values()),
                 lake_bytes=self._lake_bytes(),
                 seconds=monotonic() - self._began,
             )
@@ -230,8 +238,8 @@ class _IngestRun:
             known=totals[3] - new,
             kinds=kinds,
             misfits=misfits,
-            quarantined={f"{row['what']}: {row['reason']}": row["count"] for row in quarantined},
-            quarantined_rows=rows,
+            quarantined=unreadable | {f"{row['what']}: {row['reason']}": row["count"] for row in quarantined},
+            quarantined_rows=rows + sum(unreadable.values()),
             read_bytes=totals[4],
             content_bytes=totals[5],
             lake_bytes=self._lake_bytes(),
@@ -285,6 +293,29 @@ class _IngestRun:
         )
         assert sums is not None
         return {name: sums[name] or 0 for name in WRITTEN.names}
+
+    def _quarantine_directories(self, listing: "DataFrame") -> dict[str, int]:
+        """Add the directories that cannot be read to the quarantine; return the number of new ones by reason."""
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        found = listing.where("error is not null").select(
+            F.col("path").alias("source"),
+            F.lit("directory").alias("what"),
+            F.lit(None).cast("string").alias("farm"),
+            F.lit(None).cast("bigint").alias("index"),
+            F.col("error").alias("reason"),
+            F.lit("").alias("text"),
+            F.lit(0).cast("bigint").alias("length"),
+            F.lit("").alias("digest"),
+            F.lit(self._now_ms).alias("found_ms"),
+        )
+        new = self._staged(not_in_quarantine(self.spark, self.lake, found), "directories")
+        counts = {
+            f"{row['what']}: {row['reason']}": row["count"] for row in new.groupBy("what", "reason").count().collect()
+        }
+        if counts:
+            tables.append(new.coalesce(1), self.lake, "quarantine")
+        return counts
 
     def _quarantine(self, survey: "DataFrame", read_files: "DataFrame", runs: "DataFrame") -> "tuple[list[Row], int]":
         """Add new rows to the quarantine; return the most frequent reasons with counts, and the number of new rows."""

@@ -1,4 +1,4 @@
-"""The table `quarantine`: files, lines and records with errors, each once."""
+"""The table `quarantine`: directories, files, lines and records with errors, each once."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -13,7 +13,7 @@ QUARANTINE: Final = (
     "source string, what string, farm string, index bigint, reason string, text string, length bigint, digest string, "
     "found_ms bigint"
 )
-"""`what`: "file", "line" or "record". `found_ms`: the time when the job found the error."""
+"""`what`: "directory", "file", "line" or "record". `found_ms`: the time when the job found the error."""
 KEY: Final = ("source", "what", "digest", "index")
 """Rows with the same values in these columns are about the same error of a file or line."""
 RECORD_KEY: Final = ("what", "farm", "index", "digest")

@@ -12,7 +12,7 @@ from gf_i2p.pipeline.read.stored_file import file_system, packing_of
 MAX_DEPTH: Final = 6
 """Most levels of directories below a given directory."""
 LISTED: Final = pa.schema({"path": pa.string(), "size": pa.int64(), "mtime_ms": pa.int64(), "error": pa.string()})
-"""The files that were found, and the directories that cannot be read."""
+"""The files that were found; `size` is null for a directory that cannot be read."""
 
 
 def listed(directories: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -37,7 +37,11 @@ def _files(path: str) -> Iterator[dict[str, Any]]:
         below: list[Any] = []
         for each in level:
             if each.type == pafs.FileType.Directory and depth <= MAX_DEPTH:
-                below += system.get_file_info(pafs.FileSelector(_path(each)))
+                try:
+                    below += system.get_file_info(pafs.FileSelector(each.path))
+                except UnicodeDecodeError as error:
+                    name = error.object.decode("utf-8", "backslashreplace")
+                    yield {"path": name, "error": "the name of this directory is not in UTF-8: rename the directory"}
             elif each.type == pafs.FileType.File and first_index(file_path := _path(each)) is not None:
                 mtime_ms = (each.mtime_ns or 0) // 1_000_000
                 yield {"path": _address(path, file_path), "size": each.size, "mtime_ms": mtime_ms}
@@ -45,17 +49,11 @@ def _files(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _path(info: Any) -> str:
-    """Return the path of a file or directory, or "" for a file whose name is not UTF-8: no history has such a file.
-
-    Raises `OSError` for a directory whose name is not UTF-8.
-    """
+    """Return the path of a file, or "" for a file whose name is not UTF-8: no history has such a file."""
     try:
         return str(info.path)
-    except UnicodeDecodeError as error:
-        if info.type == pafs.FileType.File:
-            return ""
-        name = error.object.decode("utf-8", "backslashreplace")
-        raise OSError(f"{name}: the name of this directory is not in UTF-8, so rename the directory") from None
+    except UnicodeDecodeError:
+        return ""
 
 
 def _address(directory: str, path: str) -> str:

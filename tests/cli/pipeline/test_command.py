@@ -87,9 +87,9 @@ OSError: the disk is gone
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (SPARK_SAID, "java.io.IOException: No space left on device"),
+        (SPARK_SAID.replace("No space left on device", "broken"), "java.io.IOException: broken"),
         (PYTHON_SAID, "OSError: the disk is gone"),
-        (f"{SPARK_SAID}Caused by: PythonException: {PYTHON_SAID}", "OSError: the disk is gone"),
+        (f"{SPARK_SAID.splitlines()[0]}\nCaused by: PythonException: {PYTHON_SAID}", "OSError: the disk is gone"),
         ("[TABLE] is odd. SQLSTATE: 42000\nmore", r"\[TABLE\] is odd. SQLSTATE: 42000"),
         ("", "PySparkException"),
     ],
@@ -113,10 +113,50 @@ def test_what_spark_does_not_translate_is_told_as_well(monkeypatch: pytest.Monke
 
     spark = FakeSpark()
     monkeypatch.setattr("gf_i2p.pipeline.spark_session.start", lambda options: spark)
-    told = r"^Spark failed: java\.io\.IOException: No space left on device"
+    told = r"^Spark failed: java\.io\.IOException: Input/output error"
     with pytest.raises(PipelineError, match=told), session(SessionOptions()):
-        raise Py4JError(SPARK_SAID)
+        raise Py4JError(SPARK_SAID.replace("No space left on device", "Input/output error"))
     assert spark.stopped == 1
+
+
+def test_a_full_disk_is_named_with_the_room_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from py4j.protocol import Py4JError
+
+    monkeypatch.setattr("gf_i2p.pipeline.spark_session.start", lambda options: FakeSpark())
+    lake, scratch = tmp_path / "lake", tmp_path / "scratch"
+    scratch.mkdir()
+    room = r"\d+ MiB are free on the disk of"
+    told = rf"^A disk is full: {room} the lake {lake}, and {room} Spark's data, {scratch}\."
+    with pytest.raises(PipelineError, match=told), session(SessionOptions(scratch=scratch, lake=str(lake))):
+        raise Py4JError(SPARK_SAID)
+    told = rf"^A disk is full: {room} Spark's data, {scratch}\."
+    with (
+        pytest.raises(PipelineError, match=told),
+        session(SessionOptions(scratch=scratch, lake="s3a://bucket/lake")),
+    ):
+        raise Py4JError(SPARK_SAID)
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ('openjdk version "1.8.0_392"', "java is Java 8. Spark needs Java 17 or newer"),
+        ('java version "11.0.2"', "java is Java 11. "),
+        ("nothing", "JAVA_HOME is {home}, and {home}/bin/java is no working Java: set JAVA_HOME"),
+    ],
+)
+def test_a_java_that_does_not_do_is_named(
+    says: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    with pytest.raises(PipelineError) as error, session(SessionOptions()):
+        pass
+    assert told.format(home=tmp_path) in str(error.value)
 
 
 def test_without_spark_it_is_said_from_where_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:

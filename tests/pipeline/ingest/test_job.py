@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -83,6 +84,7 @@ def test_the_first_time(farm: Farm) -> None:
     cut = gzip.compress(content(lines(range(1, 2001), cluster="cut"), last=2000, cluster="cut"))
     packed(farm.exports / "cut", b"", suffix=GZIP).write_bytes(cut[: len(cut) // 2])
     packed(farm.exports / "none", b"no history\n")
+    packed(Path(os.fsdecode(os.fsencode(farm.exports) + b"/t\xe9l\xe9")), data)
 
     steps: list[str] = []
     figures = farm.ingest(step=steps.append)
@@ -101,6 +103,7 @@ def test_the_first_time(farm: Farm) -> None:
     assert tuple(figures.kinds) == KINDS
     assert figures.misfits == 3 + 3
     assert farm.quarantine() == {
+        ("directory", "the name of this directory is not in UTF-8"): 1,
         ("file", "it is the same as"): 1,
         ("file", "line 1"): 1,
         ("file", "its gzip is damaged"): 1,
@@ -111,7 +114,7 @@ def test_the_first_time(farm: Farm) -> None:
         ("record", "it is of another farm"): 1,
         ("record", "the exporter's clock said that it was before 2020"): 3,
     }
-    assert figures.quarantined_rows == sum(figures.quarantined.values()) == 12
+    assert figures.quarantined_rows == sum(figures.quarantined.values()) == 13
     assert figures.lake_bytes > 0
     assert figures.read_bytes < figures.content_bytes
 
