@@ -14,7 +14,7 @@ from gf_i2p.cli.pipeline import backtest as command
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set, combined
-from gf_i2p.pipeline.backtest.job import Window, _log, _rows_by_task, backtest, play, results
+from gf_i2p.pipeline.backtest.job import Window, _chunks, _log, _rows_by_task, backtest, play, results
 from gf_i2p.pipeline.backtest.replay import ReplayedEntry
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import Lake
@@ -92,13 +92,22 @@ def test_the_tables_hold_what_the_rows_give_without_spark(
     assert [[(entry["hash"], entry["cost"], entry["owner"]) for entry in each["listed"]] for each in rows] == [
         [(to_base64(entry.hash), entry.cost, entry.owner) for _, entry in each.listed] for each in truth
     ]
-    measured = {json.dumps(dict(each.parameters)): each for each in measure(CLUSTER, in_order, SETS)}
+    measured = measure(CLUSTER, in_order, SETS)
     farms = {each[0].farm: each for each in results(spark, lake)}
     assert list(farms) == ["farm", CLUSTER]
-    assert {json.dumps(dict(each.measures.parameters)): each.measures for each in farms[CLUSTER]} == measured
-    assert [each.cost for each in farms[CLUSTER]] == sorted(each.cost() for each in measured.values())
+    found = {json.dumps(dict(each.parameters)): (each.counts, each.in_force, each.entries) for each in farms[CLUSTER]}
+    assert found == {json.dumps(dict(each.parameters)): (each.total, each.in_force, each.entries) for each in measured}
+    assert [each.cost for each in farms[CLUSTER]] == sorted(each.total.cost() for each in measured)
     assert [each.live for each in farms[CLUSTER]].count(True) == 1
     assert len(farms["farm"]) == len(SETS)
+    assert [bool(each.advice) for each in farms["farm"]] == [each.live for each in farms["farm"]]
+    days = spark.read.parquet(lake.path("backtest_days"))
+    of_farm = days.where(days["farm"] == CLUSTER).orderBy("set", "day").collect()
+    assert [(each["set"], json.loads(each["parameters"]), each["cost"]) for each in of_farm] == [
+        (place, each.parameters, counts.seconds())
+        for place, each in enumerate(measured)
+        for counts in each.days.values()
+    ]
 
 
 @pytest.mark.slow  # three replays
@@ -132,8 +141,8 @@ def test_the_command_writes_what_it_recommends_for_one_farm(
     [only] = data["results"]
     assert only["farm"] == CLUSTER
     assert [each["parameters"] for each in only["sets"] if each["live"]] == [{}]
-    assert "h of farm time are too few" in only["why_not"]
-    assert only["why_not"] in out.read_text()
+    assert "days are too few" in only["advice"]
+    assert only["advice"] in out.read_text()
     assert json.loads(json.dumps(data)) == data
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
@@ -170,7 +179,7 @@ def test_a_task_gets_a_farms_rows_in_the_order_of_its_log(spark: "SparkSession",
 
 
 def test_a_worker_keeps_farms_and_parts_of_the_grid_apart(in_order: list[ReplayedEntry]) -> None:
-    chunks = [SETS[:2], SETS[2:]]
+    chunks = _chunks(SETS, 2)
     rows = [each for farm in ("a", CLUSTER) for chunk in (0, 1) for each in play(farm, chunks, chunk, in_order)]
     assert list(play(CLUSTER, chunks, 0, ())) == []
     results = [each for each in rows if each["what"] == "result"]
@@ -178,8 +187,9 @@ def test_a_worker_keeps_farms_and_parts_of_the_grid_apart(in_order: list[Replaye
         (farm, place == 0) for farm in ("a", CLUSTER) for place in range(len(SETS))
     ]
     assert {each["farm"] for each in rows if each["what"] == "decision"} == {CLUSTER}, "nothing in it is of farm a"
-    together = {
-        json.dumps(dict(each.parameters), separators=(",", ":"), sort_keys=True): each.cost()
-        for each in measure(CLUSTER, in_order, SETS)
-    }
-    assert {each["parameters"]: each["cost"] for each in results[len(SETS) :]} == together
+    together = [
+        (place, json.dumps(dict(each.parameters), separators=(",", ":"), sort_keys=True), each.total.cost())
+        for place, each in enumerate(measure(CLUSTER, in_order, SETS))
+    ]
+    alone = [(each["set"], each["parameters"], each["cost"]) for each in results[len(SETS) :]]
+    assert sorted(alone) == together
