@@ -1,6 +1,6 @@
 """The measures of a parameter set on a farm's log, and their cost in seconds of outage.
 
-`docs/pipeline.md` ("Backtest") has the definitions for operators.
+`docs/backtest.md` has the definitions for operators.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ WEIGHTS: Final = Weights()
 
 @dataclass(slots=True)
 class Counts:
-    """What happened in some time, with one parameter set. The counts of several days add up."""
+    """The counts of some time, with one parameter set. The counts of several days add up."""
 
     farm_ms: int = 0
     """Measured time, by the farm's stopwatch."""

@@ -24,7 +24,7 @@ INTERVAL_MS: Final = 30_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What happens in a farm. Rates are mean numbers in a day, of each server."""
+    """The troubles of a farm. Rates are mean numbers in a day, of each server."""
 
     mode: str = "failover"
     servers: int = 3
