@@ -112,9 +112,10 @@ class ReplayMeter:
         self._servers = frozenset(servers)
         self._truth = Hindsight()
         self._settled_ms = None
-        for tally in self._tallies:
+        for tally, run in zip(self._tallies, self._runs, strict=True):
             tally.publisher = None
             tally.offices.clear()
+            tally.offices.change(passed, run.publisher, failover=self._failover)  # unless the run tells another one
             tally.replaced, tally.listed, tally.past_listings = {}, {}, {}
 
     def configured(self, servers: Sequence[int]) -> None:

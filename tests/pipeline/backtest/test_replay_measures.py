@@ -183,6 +183,20 @@ def test_a_gap_ends_what_was_measured_and_is_not_measured_itself() -> None:
     assert measures.changes == 0
 
 
+def test_a_publisher_that_is_chosen_anew_right_behind_a_gap_is_in_office() -> None:
+    log = Log(1, 2)
+    failover: dict[str, Any] = {f"s{server}": {"mode": "failover"} for server in log.servers}
+    log.rounds(20, **failover)
+    before = len(log.rows)
+    log.rounds(20, **failover)
+    log.rounds(20, silent=(1,), **failover)
+    log.rows = [
+        *log.rows[:before],
+        *(dataclasses.replace(each, index=each.index + 5) for each in log.rows[before:]),
+    ]
+    assert log.measure().outage_ms == pytest.approx(105_000 - STEP, abs=STEP)
+
+
 def test_costs_are_seconds_of_outage_a_day() -> None:
     day = Counts(farm_ms=DAY_MS, outage_ms=7000, changes=2, unneeded=1, stale_ms=120_000, missing_ms=60_000)
     day.set_changes, day.imbalance_ms = 3, DAY_MS / 2
