@@ -1,11 +1,13 @@
 """Costs of made-up farms, by a replay with the production `FarmState`: a dead publisher in office has its price."""
 
 from functools import cache
+from itertools import pairwise
 
 import pytest
 
 from gf_i2p.pipeline.backtest.measures import Counts, Measures
-from tests.pipeline.backtest.made_up_farms import Kind, away, log
+from gf_i2p.pipeline.backtest.replay import Replay
+from tests.pipeline.backtest.made_up_farms import BEGAN_MS, INTERVAL, Kind, away, log
 from tests.pipeline.backtest.replays import measure
 
 DEADLY = Kind(deaths=40.0, death_seconds=(900.0, 1500.0))
@@ -33,6 +35,25 @@ def test_a_dead_publisher_in_office_costs_more_the_longer_it_counts_as_fresh() -
     assert [each.cost() for each in counts] == sorted(each.cost() for each in counts)
     changes = counts[1].changes
     assert outages[1] / max(changes, 1) == pytest.approx(105_000 - 30_000, abs=45_000), "from the missing record on"
+
+
+def test_hindsight_finds_the_time_for_which_made_up_dead_servers_were_in_office() -> None:
+    kind = Kind(deaths=60.0, death_seconds=(200.0, 400.0))
+    dead, replay = away(kind, SEED, HOURS / 24), Replay("farm")
+    offices = [
+        ((row.received_ms - BEGAN_MS) / 1000, replay.runs[0].publisher or 0)
+        for row in log(kind, SEED, HOURS / 24)
+        if replay.feed(row)
+    ]
+    in_office = deaths = 0.0
+    for (since, publisher), (until, _) in pairwise([*offices, (HOURS * 3600.0, 0)]):
+        for begin, end in dead.get(publisher, ()):
+            seconds = max(min(end, until) - max(begin, since), 0.0)
+            in_office, deaths = in_office + seconds, deaths + (seconds > 0)
+    (measures,) = measure("farm", log(kind, SEED, HOURS / 24))
+    missed = in_office - measures.total.outage_ms / 1000
+    assert deaths > 4
+    assert 0 < missed < INTERVAL * deaths, "a death may come up to 30 s before the record that is missing"
 
 
 def test_the_truth_is_the_same_for_each_set_and_in_each_part_of_the_grid() -> None:
