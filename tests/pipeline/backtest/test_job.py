@@ -4,18 +4,33 @@ import argparse
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from gf_i2p.cli.pipeline import backtest as command
 from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.farm.parameters import Parameters
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set, combined
-from gf_i2p.pipeline.backtest.job import Window, _chunks, _log, _rows_by_task, backtest, play, results
+from gf_i2p.pipeline.backtest.job import (
+    _OUTPUT,
+    _RESULT,
+    Window,
+    _advise_farm,
+    _chunks,
+    _log,
+    _rows_by_task,
+    backtest,
+    play,
+    results,
+)
+from gf_i2p.pipeline.backtest.measures import Counts
 from gf_i2p.pipeline.backtest.replay import ReplayedEntry
+from gf_i2p.pipeline.days import DAY_MS
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.simulator.registers import CLUSTER
@@ -176,6 +191,30 @@ def test_a_task_gets_a_farms_rows_in_the_order_of_its_log(spark: "SparkSession",
         *(("a", 1, *each) for each in of_a),
         *(("a", 0, *each) for each in of_a),
     ], "tasks 0 and 2 are in the first partition"
+
+
+def test_the_results_of_a_farm_in_any_order_become_rows_with_a_recommendation() -> None:
+    total = asdict(Counts(farm_ms=20 * DAY_MS))
+    in_force = json.dumps(Parameters().all())
+    rows: list[dict[str, Any]] = []
+    for number, (parameters, cost) in enumerate(
+        [("{}", 900.0), ('{"freshMs":75000}', 400.0), ('{"margin":70}', 900.0)]
+    ):
+        of_set = {"farm": "farm", "set": number, "parameters": parameters, "cost": cost}
+        rows.append(of_set | total | {"what": "result", "live": not number, "in_force": in_force})
+        rows += [
+            of_set | {"what": "day", "day": f"2026-01-{day:02}", "farm_ms": DAY_MS, "cost": cost + day}
+            for day in range(1, 21)
+        ]
+    schema = pa.schema([_OUTPUT.field(name) for name in ("what", "day", *_RESULT)])
+    advised = _advise_farm(pa.Table.from_pylist(rows[::-1], schema=schema)).to_pylist()
+    assert [(each["set"], each["recommended"]) for each in advised] == [(0, False), (1, True), (2, False)]
+    assert [each["gain"] for each in advised] == [None, pytest.approx(0.55, abs=0.01), 0]
+    assert 0 < advised[1]["gain_low"] <= advised[1]["gain"] <= advised[1]["gain_high"]
+    assert advised[1]["saved_s"] == pytest.approx(500)
+    assert "freshMs=75000 saves 54." in advised[0]["advice"]
+    assert "freshMs=75000 is the least value that was tried" in advised[0]["advice"]
+    assert [each["advice"] for each in advised[1:]] == [None, None]
 
 
 def test_a_worker_keeps_farms_and_parts_of_the_grid_apart(in_order: list[ReplayedEntry]) -> None:
