@@ -98,17 +98,16 @@ class _Choice:
         """Return why a set is not worth a change, as the end of a sentence; None: the set is worth a change."""
         return _objection(self.gain(candidate, self.present))
 
-    def simplest(self, best: _Candidate) -> _Candidate:
+    def simplest(self, best: _Candidate) -> _Candidate | None:
         """Return the set with the fewest changes, of all sets that are worth a change and perhaps as good as the best.
 
-        Of sets with equally many changes: the cheapest set, then the set whose values are nearest to the farm's.
+        Of sets with equally many changes: the cheapest set, then the set whose values are nearest to the farm's. None:
+        no such set is worth a change.
         """
         near = [
-            each
-            for each in self._others
-            if each is best or (not self.gain(best, each).is_above_noise and self.objection(each) is None)
+            each for each in self._others if self.objection(each) is None and not self.gain(best, each).is_above_noise
         ]
-        return min(near, key=lambda each: (len(each.changes), self.cost(each), each.distance))
+        return min(near, key=lambda each: (len(each.changes), self.cost(each), each.distance), default=None)
 
     def without_idle(self, candidate: _Candidate) -> _Candidate:
         """Leave out each parameter that adds less than the least gain, the parameter that adds least first."""
@@ -171,10 +170,9 @@ def _choose(choice: _Choice, days: int) -> tuple[_Candidate | None, str]:
         if not choice.present.tried.parameters:
             return None, "no set that was tried costs less than what the farm has"
         return None, "the farm has had the best set since it was last changed"
+    simplest = choice.simplest(best)
+    best = best if simplest is None else choice.without_idle(simplest)
     objection = choice.objection(best)
-    if objection is None:
-        best = choice.without_idle(choice.simplest(best))
-        objection = choice.objection(best)
     if objection is not None:
         return None, f"the best set, {shown(best.changes)}, is not worth a change: on the first {days} days {objection}"
     return best, ""

@@ -115,8 +115,10 @@ class ReplayMeter:
         for tally, run in zip(self._tallies, self._runs, strict=True):
             tally.publisher = None
             tally.offices.clear()
-            tally.offices.change(passed, run.publisher, failover=self._failover)  # unless the run tells another one
             tally.replaced, tally.listed, tally.past_listings = {}, {}, {}
+            # The run tells only what is different behind the gap.
+            tally.offices.change(passed, run.publisher, failover=self._failover)
+            self._update_listed(tally, run)
 
     def configured(self, servers: Sequence[int]) -> None:
         """Take in the farm's new servers, and forget removed servers. See `replay.ReplayListener`."""

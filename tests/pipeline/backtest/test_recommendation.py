@@ -95,6 +95,13 @@ def test_of_sets_within_noise_the_one_with_the_fewest_changes() -> None:
     assert advice.best.parameters == {"freshMs": 60_000}
 
 
+def test_a_sure_gain_is_recommended_where_the_best_set_may_be_better_by_chance_only() -> None:
+    sure, lucky = like_live(0.7), [LIVE[0] * 0.1, *like_live(1.0)[1:3], *[cost * 0.1 for cost in LIVE[3:5]], *LIVE[5:]]
+    sets = [tried([9000, *LIVE[1:]]), tried([8000, *sure[1:]], margin=150), tried([10, *lucky[1:]], freshMs=60_000)]
+    advice = advise(sets, IN_FORCE)
+    assert advice.best is sets[1], advice.why
+
+
 def test_a_parameter_that_adds_little_by_itself_is_dropped() -> None:
     sets = [
         tried(LIVE),

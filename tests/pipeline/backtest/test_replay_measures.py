@@ -197,6 +197,15 @@ def test_a_publisher_that_is_chosen_anew_right_behind_a_gap_is_in_office() -> No
     assert log.measure().outage_ms == pytest.approx(105_000 - STEP, abs=STEP)
 
 
+def test_a_leaf_that_is_listed_anew_right_behind_a_gap_is_not_missing() -> None:
+    log = Log(1)
+    log.rounds(20)
+    before = len(log.rows)
+    log.rounds(20)
+    log.rows[before:] = [dataclasses.replace(each, index=each.index + 5) for each in log.rows[before:]]
+    assert log.measure().missing_ms == 0
+
+
 def test_costs_are_seconds_of_outage_a_day() -> None:
     day = Counts(farm_ms=DAY_MS, outage_ms=7000, changes=2, unneeded=1, stale_ms=120_000, missing_ms=60_000)
     day.set_changes, day.imbalance_ms = 3, DAY_MS / 2
