@@ -1,21 +1,31 @@
-"""The backtest in docs/pipeline.md matches the code."""
+"""The backtest in docs/pipeline.md and docs/backtest.md matches the code."""
 
 from pathlib import Path
 
 from gf_i2p.pipeline.backtest.grid import MAX_SETS, USUAL
-from gf_i2p.pipeline.backtest.recommendation import LEAST_GAIN
-from gf_i2p.pipeline.backtest.replay_measures import BALANCE_MS, LONG_MS, SETTLE_MS, SILENT_MS, WEIGHTS
+from gf_i2p.pipeline.backtest.measures import WEIGHTS
+from gf_i2p.pipeline.backtest.offices import USABLE_MS
+from gf_i2p.pipeline.backtest.recommendation import HELD_OUT, LEAST_DAYS, LEAST_GAIN, LEAST_HELD_OUT, LEAST_SECONDS
+from gf_i2p.pipeline.backtest.replay_measures import BALANCE_MS, LONG_MS, SETTLE_MS, SILENT_MS
 
-PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_page_has_the_numbers() -> None:
-    page = " ".join(PAGE.read_text(encoding="utf-8").split("## Backtest", 1)[1].split("\n## ", 1)[0].split())
+    section = (DOCS / "pipeline.md").read_text(encoding="utf-8").split("## Backtest", 1)[1].split("\n## ", 1)[0]
+    page = " ".join([*section.split(), *(DOCS / "backtest.md").read_text(encoding="utf-8").split()])
     for expected in (
-        f"{WEIGHTS.change:g} a change, {WEIGHTS.unneeded:g} more an unneeded one",
-        f"{WEIGHTS.vacant_minute:g} a minute without publisher",
-        f"{WEIGHTS.stale_minute:g} a minute of one stale leaf",
-        f"{WEIGHTS.set_change:g} a change of the set, and {WEIGHTS.imbalance:g} × `balance`",
+        f"| `change` | {WEIGHTS.change:g} |",
+        f"| `unneeded` | {WEIGHTS.unneeded:g} |",
+        f"| `stale` | {WEIGHTS.stale:g} |",
+        f"| `missing` | {WEIGHTS.missing:g} |",
+        f"| `sets` | {WEIGHTS.sets:g} |",
+        f"| `imbalance` | {WEIGHTS.imbalance:g} |",
+        f"{USABLE_MS // 1000} s after its publication",
+        f"the last {HELD_OUT:.0%}".replace("%", " %"),
+        f"{LEAST_HELD_OUT} days at least",
+        f"With less than {LEAST_DAYS} days",
+        f"{LEAST_SECONDS:g} s of outage a day",
         f"for {LONG_MS // 1000} s without a silence of more than {SILENT_MS // 1000} s",
         f"in the first {SETTLE_MS // 1000} s",
         f"looks {BALANCE_MS // 1000} s apart",

@@ -14,8 +14,17 @@ from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.terminal import ProgressLine, printable
 from gf_i2p.pipeline.backtest import grid
-from gf_i2p.pipeline.backtest.recommendation import Advice, BacktestRow, advise, compared, fragment, recommended_command
-from gf_i2p.pipeline.days import Span
+from gf_i2p.pipeline.backtest.measures import WEIGHTS, Weights
+from gf_i2p.pipeline.backtest.parameters_file import fragment
+from gf_i2p.pipeline.backtest.result_rows import (
+    BacktestRow,
+    compared,
+    live_row,
+    recommended_command,
+    recommended_row,
+    recommended_values,
+)
+from gf_i2p.pipeline.days import DAY_MS, Span
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
@@ -24,7 +33,19 @@ if TYPE_CHECKING:
 HELP = "replay farms' logs with other parameters, and recommend the best set"
 _SHOWN_FARMS: Final = 20
 _SHOWN_SETS: Final = 12
-_HEAD: Final = ("parameters", "changes", "unneeded", "vacant", "stale", "sets", "imbalance", "cost/day")
+_HEAD: Final = (
+    "parameters",
+    "outage",
+    "changes",
+    "unneeded",
+    "vacant",
+    "stale",
+    "missing",
+    "sets",
+    "imbalance",
+    "cost/day",
+    "gain on the last days",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,44 +67,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=V1,V2,…",
         help="try these values of a parameter; repeatable, and all combinations are tried (see `gf-i2p farm show`)",
     )
+    parser.add_argument(
+        "--weight",
+        type=_weight,
+        action="append",
+        dest="weights",
+        metavar="NAME=SECONDS",
+        help="the cost in seconds of outage; repeatable; "
+        + ", ".join(f"{name}={value:g}" for name, value in asdict(WEIGHTS).items()),
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the recommendation as TOML; only for one farm")
 
 
 def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError`, `CommandError` and `OSError`."""
     sets, lake, span = _sets(options), Lake(options.lake), Span.parse(options.since, options.until)
+    weights = Weights.parse(dict(options.weights or ()))
     if options.out is not None:
         check_out(options.out)
-    farms: list[tuple[Advice, Sequence[BacktestRow]]] = []
+    farms: list[Sequence[BacktestRow]] = []
     with ProgressLine() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.backtest import job  # noqa: PLC0415 -- needs Spark
 
         window = job.Window(options.farm, span.since_ms, span.until_ms)
-        figures = job.backtest(spark, lake, sets, window, tell=steps, one_farm=options.out is not None)
+        one_farm = options.out is not None
+        figures = job.backtest(spark, lake, sets, window, weights=weights, tell=steps, one_farm=one_farm)
         for results in job.results(spark, lake):
-            farms.append((advise(results), results))
+            farms.append(results)
             if len(farms) == _SHOWN_FARMS:
                 break
     if options.out is not None:
-        _write(options.out, fragment(farms[0][0]))
+        _write(options.out, fragment(farms[0]))
     return Answer(
         {
             **asdict(figures),
+            "weights": asdict(weights),
             "entries_times_sets_a_second": figures.entries_a_second,
-            "results": [_as_json(advice, results) for advice, results in farms],
+            "results": [_as_json(results) for results in farms],
             "more_farms": figures.farms > len(farms),
         },
         show(figures, farms, options.out),
     )
 
 
-def show(
-    figures: "BacktestFigures", farms: Sequence[tuple[Advice, Sequence[BacktestRow]]], written: Path | None = None
-) -> str:
+def show(figures: "BacktestFigures", farms: Sequence[Sequence[BacktestRow]], written: Path | None = None) -> str:
     """Describe the results as text: a table and a recommendation for each farm."""
     lines: list[str] = []
-    for advice, results in farms:
-        lines += [_farm_line(advice), *_table(advice, results), *_advice(advice), ""]
+    for results in farms:
+        lines += [_farm_line(live_row(results)), *_table(results), *_advice(results), ""]
     if figures.farms > len(farms):
         lines += [f"and {figures.farms - len(farms):,} more farms: --farm shows one, the table backtest has all", ""]
     if written is not None:
@@ -95,22 +126,21 @@ def show(
     return "\n".join(lines)
 
 
-def _farm_line(advice: Advice) -> str:
-    live = advice.live
-    doubt = "" if live.measures.exact else f"; {live.gaps:,} gaps in its log, so not exact"
-    hours = live.measures.farm_ms / 3_600_000
-    return f"Farm {printable(advice.farm)}: {live.measures.entries:,} entries, {hours:,.1f} h of farm time{doubt}"
+def _farm_line(live: BacktestRow) -> str:
+    doubt = "" if live.exact else f"; {live.gaps:,} gaps in its log, so not exact"
+    days = live.counts.farm_ms / DAY_MS
+    return f"Farm {printable(live.farm)}: {live.entries:,} entries, {days:,.1f} days of farm time{doubt}"
 
 
-def _table(advice: Advice, results: Sequence[BacktestRow]) -> list[str]:
+def _table(results: Sequence[BacktestRow]) -> list[str]:
     ranked = sorted(results, key=lambda each: each.cost)
-    visible = [each for place, each in enumerate(ranked) if place < _SHOWN_SETS or each.live]
-    rows = [_HEAD, *(_row(each, advice) for each in visible)]
+    visible = [each for place, each in enumerate(ranked) if place < _SHOWN_SETS or each.live or each.recommended]
+    rows = [_HEAD, *map(_row, visible)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = [
         "  ".join(
             [row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))]
-        )
+        ).rstrip()
         for row in rows
     ]
     if len(visible) < len(ranked):
@@ -118,48 +148,46 @@ def _table(advice: Advice, results: Sequence[BacktestRow]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def _row(result: BacktestRow, advice: Advice) -> tuple[str, ...]:
-    measures = result.measures
-    mark = "* " if result in advice.front else "  "
+def _row(result: BacktestRow) -> tuple[str, ...]:
+    counts = result.counts
     return (
-        mark + grid.shown(measures.parameters),
-        f"{measures.changes:,}",
-        f"{measures.unneeded:,}",
-        f"{measures.without_publisher_ms / 1000:,.0f} s",
-        f"{measures.stale_ms / 1000:,.0f} s",
-        f"{measures.set_changes:,}",
-        f"{measures.balance:.1%}",
-        f"{result.cost:,.2f}",
+        ("* " if result.recommended else "  ") + grid.shown(result.parameters),
+        f"{counts.outage_ms / 1000:,.0f} s",
+        f"{counts.changes:,}",
+        f"{counts.unneeded:,}",
+        f"{counts.without_publisher_ms / 1000:,.0f} s",
+        f"{counts.stale_ms / 1000:,.0f} s",
+        f"{counts.missing_ms / 1000:,.0f} s",
+        f"{counts.set_changes:,}",
+        f"{counts.imbalance:.1%}",
+        f"{result.cost:,.0f} s",
+        "" if result.gain is None else str(result.gain),
     )
 
 
-def _advice(advice: Advice) -> list[str]:
-    if advice.best is None:
-        return [f"  Nothing is recommended: {advice.why_not}."]
-    changes = grid.shown(advice.changes)
-    return [
-        f"  Recommended (* marks the sets that no other beats): {changes}, {advice.gain:.0%} less cost.",
-        f"  {recommended_command(advice)}",
-    ]
+def _advice(results: Sequence[BacktestRow]) -> list[str]:
+    advice = live_row(results).advice
+    if recommended_row(results) is None:
+        return [f"  {advice}"]
+    return [f"  Recommended (*): {advice}", f"  {recommended_command(results)}"]
 
 
-def _as_json(advice: Advice, results: Sequence[BacktestRow]) -> dict[str, Any]:
-    best = advice.best
+def _as_json(results: Sequence[BacktestRow]) -> dict[str, Any]:
+    live, best = live_row(results), recommended_row(results)
     return {
-        "farm": advice.farm,
-        "in_force": dict(advice.live.measures.in_force),
-        "recommended": None if best is None else advice.changes,
-        "why_not": advice.why_not or None,
-        "gain": round(advice.gain, 4),
-        "difference": {}
-        if best is None
-        else {name: [old, new] for name, old, new in compared(advice.live.measures, best.measures)},
+        "farm": live.farm,
+        "in_force": dict(live.in_force),
+        "recommended": None if best is None else recommended_values(results),
+        "advice": live.advice,
+        "gain": None if best is None or best.gain is None else asdict(best.gain),
+        "difference": {} if best is None else {name: [old, new] for name, old, new in compared(live, best)},
         "sets": [
             {
-                **{name: value for name, value in asdict(each.measures).items() if name != "in_force"},
+                "parameters": dict(each.parameters),
+                **asdict(each.counts),
                 "cost": each.cost,
                 "live": each.live,
-                "front": each in advice.front,
+                "gain": None if each.gain is None else asdict(each.gain),
             }
             for each in results
         ],
@@ -180,6 +208,13 @@ def _values(text: str) -> tuple[str, list[Any]]:
     if not equals or not name or not all(values.split(",")):
         raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=VALUE,VALUE as in margin=50,100")
     return name, [int(each) if each.isascii() and each.isdigit() else each for each in values.split(",")]
+
+
+def _weight(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=SECONDS as in change=30")
+    return name, value
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,8 +1,11 @@
-"""Replays the farms of a lake with a grid of parameters, by Spark: the tables `decisions` and `backtest`.
+"""Replays the farms of a lake with a grid of parameters, by Spark.
+
+The job writes the tables `decisions`, `backtest_days` and `backtest`.
 
 Spark gives all rows of a farm to one task, in the order of the farm's log; the tasks with the largest farms begin
 first. A Python worker holds the states of one farm, and one batch of rows. With fewer farms than cores, several tasks
-share a farm: each task has all rows of the farm, and a part of the grid.
+share a farm: each task has all rows of the farm, and a part of the grid. A second step brings the results of each farm
+together, and recommends a set for the farm.
 """
 
 import json
@@ -10,17 +13,22 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set
-from gf_i2p.pipeline.backtest.recommendation import BacktestRow
+from gf_i2p.pipeline.backtest.measures import WEIGHTS, Counts, Weights
+from gf_i2p.pipeline.backtest.recommendation import Tried, advise
 from gf_i2p.pipeline.backtest.replay import SERVERS, Decision, ReplayedEntry
-from gf_i2p.pipeline.backtest.replay_measures import Measures, Trial
+from gf_i2p.pipeline.backtest.replay_measures import Trial
+from gf_i2p.pipeline.backtest.result_rows import BacktestRow
+from gf_i2p.pipeline.days import DAY_MS
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
@@ -54,25 +62,27 @@ _DECISION: Final = {
     "listed": pa.list_(pa.struct(_LISTED)),
     "exact": pa.bool_(),
 }
-_RESULT: Final = {
-    "farm": pa.string(),
-    "parameters": pa.string(),
-    "in_force": pa.string(),
-    "live": pa.bool_(),
-    "exact": pa.bool_(),
-    "entries": pa.int64(),
-    "farm_ms": pa.int64(),
-    "changes": pa.int64(),
-    "unneeded": pa.int64(),
-    "without_publisher_ms": pa.int64(),
-    "stale_ms": pa.int64(),
-    "set_changes": pa.int64(),
-    "balance": pa.float64(),
-    "cost": pa.float64(),
-    "superseded": pa.int64(),
-    "gaps": pa.int64(),
-}
-_OUTPUT: Final = pa.schema({"what": pa.string()} | _DECISION | _RESULT)
+_SET: Final = {"farm": pa.string(), "set": pa.int32(), "parameters": pa.string()}
+_COUNTS: Final = {each.name: pa.float64() if isinstance(each.default, float) else pa.int64() for each in fields(Counts)}
+_DAY: Final = _SET | {"day": pa.string()} | _COUNTS | {"cost": pa.float64()}
+_RESULT: Final = (
+    _SET
+    | {"in_force": pa.string(), "live": pa.bool_(), "exact": pa.bool_(), "entries": pa.int64()}
+    | _COUNTS
+    | {"cost": pa.float64(), "superseded": pa.int64(), "gaps": pa.int64()}
+)
+_OUTPUT: Final = pa.schema({"what": pa.string()} | _DECISION | _DAY | _RESULT)
+_ADVISED: Final = pa.schema(
+    _RESULT
+    | {
+        "recommended": pa.bool_(),
+        "gain": pa.float64(),
+        "gain_low": pa.float64(),
+        "gain_high": pa.float64(),
+        "saved_s": pa.float64(),
+        "advice": pa.string(),
+    }
+)
 _STORED: Final = (
     "farm string, `index` bigint, term bigint, received_ms bigint, kind string, value string, raw binary, "
     "servers array<bigint>"
@@ -119,13 +129,14 @@ def backtest(
     sets: Sequence[Set],
     window: Window | None = None,
     *,
+    weights: Weights = WEIGHTS,
     tell: Callable[[str], None] = lambda _: None,
     one_farm: bool = False,
 ) -> BacktestFigures:
-    """Replay the farms, and write both tables anew: the tables hold the results of the last run only.
+    """Replay the farms, and write the tables anew: the tables hold the results of the last run only.
 
-    `sets`: from `grid`, the live set first. `window`: None for all farms and times. `tell`: called with the name of
-    each step. `one_farm`: refuse a lake with several farms. Raises `PipelineError`.
+    `sets`: from `grid`, the live set first. `window`: None for all farms and times. `weights`: of the cost. `tell`:
+    called with the name of each step. `one_farm`: refuse a lake with several farms. Raises `PipelineError`.
     """
     from pyspark import StorageLevel  # noqa: PLC0415 -- an extra
     from pyspark.sql import functions as f  # noqa: PLC0415
@@ -146,7 +157,7 @@ def backtest(
     chunks = _chunks(sets, -(-_cores(spark) // len(farms)))
     tasks = [(farm, chunk) for farm in farms for chunk in range(len(chunks))]
     rows = _rows_by_task(log, tasks, min(len(tasks), _MOST_PARTITIONS))
-    output = rows.mapInArrow(partial(_replay_tasks, chunks), columns(_OUTPUT)).persist(StorageLevel.DISK_ONLY)
+    output = rows.mapInArrow(partial(_replay_tasks, chunks, weights), columns(_OUTPUT)).persist(StorageLevel.DISK_ONLY)
     tell(f"replaying {len(farms)} farms with {len(sets)} parameter sets")
     try:
         counts = output.agg(
@@ -161,8 +172,12 @@ def backtest(
         tell("writing")
         decisions = output.where("what = 'decision'").select(*_DECISION)
         decisions.coalesce(_FILES).write.mode("overwrite").parquet(lake.path("decisions"))
-        results = output.where("what = 'result'").select(*_RESULT)
-        results.coalesce(1).sortWithinPartitions("farm", "cost").write.mode("overwrite").parquet(lake.path("backtest"))
+        days = output.where("what = 'day'").select(*_DAY)
+        days.coalesce(_FILES).write.mode("overwrite").parquet(lake.path("backtest_days"))
+        tell("choosing parameters")
+        played = output.where("what != 'decision'").select("what", "day", *_RESULT).groupBy("farm")
+        advised = played.applyInArrow(_advise_farm, columns(_ADVISED)).coalesce(1)
+        advised.sortWithinPartitions("farm", "cost", "set").write.mode("overwrite").parquet(lake.path("backtest"))
     finally:
         output.unpersist()
     return BacktestFigures(
@@ -179,21 +194,14 @@ def results(spark: "SparkSession", lake: Lake) -> Iterator[list[BacktestRow]]:
     """Yield the rows of the table `backtest`, farm by farm, the cheapest first. Memory holds one farm's rows."""
     table = spark.read.parquet(lake.path("backtest"))
     farm_rows: list[BacktestRow] = []
-    for row in table.orderBy("farm", "cost", "parameters").toLocalIterator():
-        result = _result(row.asDict())
+    for row in table.orderBy("farm", "cost", "set").toLocalIterator():
+        result = BacktestRow.of_columns(row.asDict())
         if farm_rows and farm_rows[0].farm != result.farm:
             yield farm_rows
             farm_rows = []
         farm_rows.append(result)
     if farm_rows:
         yield farm_rows
-
-
-def _result(row: dict[str, Any]) -> BacktestRow:
-    measures = {each.name: row[each.name] for each in fields(Measures)}
-    for name in ("parameters", "in_force"):
-        measures[name] = json.loads(row[name])
-    return BacktestRow(row["farm"], Measures(**measures), row["superseded"], row["gaps"])
 
 
 def _log(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
@@ -250,14 +258,42 @@ def _chunks(sets: Sequence[Set], most: int) -> list[list[Set]]:
     return [list(sets[place::count]) for place in range(count)]
 
 
-def _replay_tasks(chunks: Sequence[Sequence[Set]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _replay_tasks(
+    chunks: Sequence[Sequence[Set]], weights: Weights, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Replay tasks. For `mapInArrow`: takes rows of the log, a task's rows together, and yields rows of `_OUTPUT`."""
     tasks = groupby((row for batch in batches for row in _rows(batch)), key=lambda task_rows: task_rows[:2])
     output = (
-        each for (farm, chunk), task_rows in tasks for each in play(farm, chunks, chunk, (row for *_, row in task_rows))
+        each
+        for (farm, chunk), task_rows in tasks
+        for each in play(farm, chunks, chunk, (row for *_, row in task_rows), weights)
     )
     while rows := list(islice(output, _ROWS)):
         yield pa.RecordBatch.from_pylist(rows, schema=_OUTPUT)
+
+
+def _advise_farm(played: pa.Table) -> pa.Table:
+    """Recommend a set for one farm. For `applyInArrow`: takes the farm's days and results, and returns `_ADVISED`."""
+    days: dict[int, list[dict[str, Any]]] = {}
+    is_day = pc.equal(played["what"], "day")
+    for row in played.filter(is_day).select(["set", "day", "farm_ms", "cost"]).to_pylist():
+        days.setdefault(row["set"], []).append(row)
+    results = played.filter(pc.invert(is_day)).sort_by("set").to_pylist()
+    sets = [
+        Tried(
+            json.loads(row["parameters"]),
+            {each["day"]: each["cost"] for each in days.get(row["set"], ())},
+            {each["day"]: each["farm_ms"] for each in days.get(row["set"], ())},
+        )
+        for row in results
+    ]
+    advice = advise(sets, json.loads(results[0]["in_force"]))
+    for row, tried, gain in zip(results, sets, advice.gains, strict=True):
+        row["recommended"] = tried is advice.best
+        row["advice"] = " ".join([advice.why, *advice.hints]) if row["live"] else None
+        if gain is not None:
+            row |= {"gain": gain.share, "gain_low": gain.low, "gain_high": gain.high, "saved_s": gain.seconds}
+    return pa.Table.from_pylist(results, schema=_ADVISED)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, ReplayedEntry]]:
@@ -269,12 +305,16 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, ReplayedEntry]]:
 
 
 def play(
-    farm: str, chunks: Sequence[Sequence[Set]], chunk: int, log: Iterable[ReplayedEntry]
+    farm: str,
+    chunks: Sequence[Sequence[Set]],
+    chunk: int,
+    log: Iterable[ReplayedEntry],
+    weights: Weights = WEIGHTS,
 ) -> Iterator[dict[str, Any]]:
     """Replay a farm under the sets of `chunks[chunk]`; yield rows of `_OUTPUT`.
 
-    The rows are the results of each set, and for chunk 0 also the live set's decisions. `log`: rows in the order that
-    `Replay.feed` needs.
+    The rows are the days and the results of each set, and for chunk 0 also the live set's decisions. `log`: rows in the
+    order that `Replay.feed` needs.
     """
     trial = Trial(farm, chunks[chunk])
     row: ReplayedEntry | None = None
@@ -283,7 +323,7 @@ def play(
         if changed_runs and changed_runs[0] == 0 and chunk == 0:  # set 0 of chunk 0 is the live set
             yield _decision_row(farm, trial.replay.decision(0, row))
     if row is not None:
-        yield from _results_of(farm, trial)
+        yield from _results_of(farm, trial, chunk, len(chunks), weights)
 
 
 def _decision_row(farm: str, decision: Decision) -> dict[str, Any]:
@@ -309,16 +349,23 @@ def _decision_row(farm: str, decision: Decision) -> dict[str, Any]:
     }
 
 
-def _results_of(farm: str, trial: Trial) -> Iterator[dict[str, Any]]:
-    for measures in trial.results():
+def _results_of(farm: str, trial: Trial, chunk: int, chunks: int, weights: Weights) -> Iterator[dict[str, Any]]:
+    for place, measures in enumerate(trial.results()):
+        number = chunk + place * chunks  # see `_chunks`
+        what = {"farm": farm, "set": number, "parameters": _json(measures.parameters)}
+        for day, counts in measures.days.items():
+            date = datetime.fromtimestamp(day * DAY_MS // 1000, UTC).date().isoformat()
+            yield {"what": "day", **what, "day": date, **asdict(counts), "cost": counts.seconds(weights)}
+        total = measures.total
         yield {
-            **asdict(measures),
             "what": "result",
-            "farm": farm,
-            "parameters": _json(measures.parameters),
+            **what,
+            **asdict(total),
             "in_force": _json(measures.in_force),
             "live": not measures.parameters,
-            "cost": measures.cost(),
+            "exact": measures.exact,
+            "entries": measures.entries,
+            "cost": total.cost(weights),
             "superseded": trial.replay.superseded,
             "gaps": trial.replay.gaps,
         }

@@ -1,160 +1,223 @@
-"""Recommends a parameter set for a farm: the cheapest of the tried sets.
+"""Recommends a parameter set for a farm, if its gain is above the noise.
 
-`Measures.cost` adds up the measures, in points a day, with `replay_measures.Weights`. A recommendation needs at least
-a day of farm time and a gain of `LEAST_GAIN`, because a change of parameters has a cost of its own.
+The set is chosen on the first days, and its gain is measured on the other days, the held-out days: the best of many
+sets looks better on the days of the choice than it is.
 """
 
-import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gf_i2p.farm.parameters import Parameters
-from gf_i2p.farm.strict_json import RecordError
-from gf_i2p.pipeline.backtest.parameters_file import quoted
-from gf_i2p.pipeline.backtest.replay_measures import DAY_MS, Measures
+import numpy as np
 
-LEAST_MS: Final = DAY_MS
-"""Least farm time for a recommendation."""
+from gf_i2p.farm.parameters import Parameters, ranges
+from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.pipeline.backtest.drawn_days import DrawnDays, Numbers
+from gf_i2p.pipeline.backtest.gain import Gain
+from gf_i2p.pipeline.backtest.grid import Set, differences, shown
+from gf_i2p.pipeline.days import HOUR_MS
+
 LEAST_GAIN: Final = 0.05
-"""Least saving for a recommendation, as a share of the live set's cost."""
-_COUNTS: Final = (
-    ("changes", "changes of publisher"),
-    ("unneeded", "unneeded ones"),
-    ("without_publisher_ms", "s without publisher"),
-    ("stale_ms", "s of stale leaves"),
-    ("set_changes", "changes of the set"),
-    ("balance", "imbalance, %"),
-)
-_SCALES: Final = {"without_publisher_ms": 1 / 1000, "stale_ms": 1 / 1000, "balance": 100}
+"""Least saving for a recommendation, as a share of the cost so far: a change of parameters has a cost of its own. Also
+the least that each recommended parameter adds to the saving."""
+LEAST_SECONDS: Final = 10.0
+"""Least saving for a recommendation, in seconds of outage a day."""
+LEAST_DAYS: Final = 10
+"""Least number of days for a recommendation."""
+LEAST_HELD_OUT: Final = 5
+"""Least number of held-out days. If chance alone decides the sign of each day's saving, five days all say the same in
+one case of 16."""
+HELD_OUT: Final = 0.4
+"""Share of the days that are held out."""
+LEAST_DAY_MS: Final = 6 * HOUR_MS
+"""Least measured time of a day that counts."""
 
 
 @dataclass(frozen=True, slots=True)
-class BacktestRow:
-    """A row of the table `backtest`."""
+class Tried:
+    """A parameter set that was tried on a farm's log."""
 
-    farm: str
-    measures: Measures
-    superseded: int = 0
-    gaps: int = 0
-
-    @property
-    def live(self) -> bool:
-        """Whether the row is about the farm's own parameters."""
-        return not self.measures.parameters
-
-    @property
-    def cost(self) -> float:
-        """Cost of the set, in points a day."""
-        return self.measures.cost()
+    parameters: Set
+    """The fixed values, by the names in the log; empty: the live set."""
+    costs: Mapping[str, float]
+    """The cost of each day, in seconds of outage. A day is YYYY-MM-DD."""
+    farm_ms: Mapping[str, int]
+    """The measured time of each day."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
     """The recommendation for one farm."""
 
-    farm: str
-    live: BacktestRow
-    front: tuple[BacktestRow, ...]
-    """The sets that no other set beats (the Pareto front), the cheapest first.
-
-    A set beats another set when it is better in one measure, and worse in none.
-    """
-    best: BacktestRow | None
+    best: Tried | None
     """The recommended set; None: no set is recommended."""
-    why_not: str = ""
-    """The reason, in words for the operator, why no set is recommended."""
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """The values to set, by the names in the log, without values that the farm already has."""
-        return {} if self.best is None else _differences(self.best, self.live)
-
-    @property
-    def gain(self) -> float:
-        """The share of the live set's cost, 0 to 1, that the change saves; 0 when no set is recommended."""
-        return 0.0 if self.best is None else 1 - self.best.cost / self.live.cost
+    why: str
+    """The reason for the recommendation, or the reason why there is none: a sentence for the operator."""
+    gains: Sequence[Gain | None]
+    """The gain of each tried set over the live set on the held-out days, in the order of the sets. None: too few days,
+    or the live set."""
+    hints: tuple[str, ...] = ()
+    """Sentences for the operator about values at the edge of what was tried."""
 
 
-def advise(results: Sequence[BacktestRow]) -> Advice:
-    """Choose the set for one farm. `results`: all rows of that farm, also the live set's row."""
-    live = next(each for each in results if each.live)
-    possible = [each for each in results if _fits_farm(each, live)]
-    front = tuple(
-        sorted(
-            (each for each in possible if not any(_beats(other, each) for other in possible)),
-            key=lambda each: (each.cost, not each.live, len(each.measures.parameters), str(each.measures.parameters)),
-        )
-    )
-    best = front[0]
-    saving = live.cost - best.cost
-    if live.measures.farm_ms < LEAST_MS:
-        hours = live.measures.farm_ms / 3_600_000
-        return Advice(live.farm, live, front, None, f"{hours:.1f} h of farm time are too few, a day is the least")
-    if saving <= 0:
-        return Advice(live.farm, live, front, None, "no set that was tried costs less than what the farm has")
-    if saving < LEAST_GAIN * live.cost:
-        why = f"the best set would save {saving / live.cost:.1%} of the cost, {LEAST_GAIN:.0%} is the least"
-        return Advice(live.farm, live, front, None, why)
-    if not _differences(best, live):  # the farm was given this set in the middle of this log
-        return Advice(live.farm, live, front, None, "the farm has had the best set since it was last changed")
-    return Advice(live.farm, live, front, best)
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    tried: Tried
+    changes: dict[str, Any]
+    """The values that differ from the farm's values at the end of the log."""
+    costs: Numbers
+    distance: float
+    """How far the changed values are from the farm's values, see `_distance`."""
 
 
-def compared(live: Measures, other: Measures) -> Iterator[tuple[str, float, float]]:
-    """Yield each measure's name for the operator, its figure for the live set, and its figure for the other set."""
-    for name, shown in _COUNTS:
-        scale = _SCALES.get(name, 1)
-        yield shown, getattr(live, name) * scale, getattr(other, name) * scale
-    yield "cost, points a day", live.cost(), other.cost()
+class _Choice:
+    """The choice of a set by some of the days."""
+
+    def __init__(self, candidates: Sequence[_Candidate], days: DrawnDays, part: slice) -> None:
+        """`candidates`: the sets, also those that change nothing. `days`: the days of `part`."""
+        self._days, self._part = days, part
+        # An administrator may have changed a parameter within the log. So a set may also be what the farm has by now.
+        self.present = min((each for each in candidates if not each.changes), key=self.cost)
+        self._others: list[_Candidate] = []
+        for each in candidates:
+            if each.changes and not any(each.changes == other.changes for other in self._others):
+                self._others.append(each)
+
+    def cost(self, candidate: _Candidate) -> float:
+        return float(candidate.costs[self._part].sum())
+
+    def gain(self, candidate: _Candidate, other: _Candidate) -> Gain:
+        return self._days.gain(candidate.costs[self._part], other.costs[self._part])
+
+    def best(self) -> _Candidate:
+        """Return the cheapest set; the farm's own set if no other set costs less."""
+        return min((self.present, *self._others), key=self.cost)
+
+    def objection(self, candidate: _Candidate) -> str | None:
+        """Return why a set is not worth a change, as the end of a sentence; None: the set is worth a change."""
+        return _objection(self.gain(candidate, self.present))
+
+    def simplest(self, best: _Candidate) -> _Candidate | None:
+        """Return the set with the fewest changes, of all sets that are worth a change and perhaps as good as the best.
+
+        Of sets with equally many changes: the cheapest set, then the set whose values are nearest to the farm's. None:
+        no such set is worth a change.
+        """
+        near = [
+            each for each in self._others if self.objection(each) is None and not self.gain(best, each).is_above_noise
+        ]
+        return min(near, key=lambda each: (len(each.changes), self.cost(each), each.distance), default=None)
+
+    def without_idle(self, candidate: _Candidate) -> _Candidate:
+        """Leave out each parameter that adds less than the least gain, the parameter that adds least first."""
+        while len(candidate.changes) > 1:
+            smaller = [each for each in self._others if _is_part(each, candidate)]
+            cheapest = min(smaller, key=lambda each: (self.cost(each), each.distance), default=None)
+            if cheapest is None:
+                break
+            if self.cost(cheapest) - self.cost(candidate) >= LEAST_GAIN * self.cost(self.present):
+                break
+            candidate = cheapest
+        return candidate
 
 
-def recommended_command(advice: Advice) -> str:
-    """Return the shell command that sets the recommended parameters."""
-    return "gf-i2p farm set DIR " + " ".join(f"{name}={value}" for name, value in advice.changes.items())
+def advise(sets: Sequence[Tried], in_force: Mapping[str, Any]) -> Advice:
+    """Choose the set for one farm.
 
-
-def fragment(advice: Advice) -> str:
-    """Return the recommendation as TOML for `gf-i2p pipeline post`. Without a recommendation: only comments."""
-    live = advice.live.measures
-    days = f"{live.entries} entries, {live.farm_ms / DAY_MS:.1f} days of farm time"
-    name = quoted(advice.farm)  # a name with a line break must not end the comment
-    lines = [f"# Farm {name}, by gf-i2p pipeline backtest: {days}."]
-    if not live.exact:
-        lines.append("# The log has gaps, so the farm may have decided otherwise here and there.")
-    if advice.best is None:
-        return "\n".join([*lines, f"# Nothing is recommended: {advice.why_not}.", ""])
-    lines += [f"# Recommended: {advice.gain:.0%} less cost. The same log with the farm's and with these parameters:"]
-    lines += [
-        f"#   {name:22} {_short(old):>10} -> {_short(new)}" for name, old, new in compared(live, advice.best.measures)
+    `sets`: all sets that were tried, the live set (without parameters) among them. `in_force`: all parameters of the
+    farm at the end of the log, by the names in the log.
+    """
+    live = next(each for each in sets if not each.parameters)
+    days = sorted(day for day, farm_ms in live.farm_ms.items() if farm_ms >= LEAST_DAY_MS)
+    if len(days) < LEAST_DAYS:
+        why = f"{len(days)} whole days are too few, {LEAST_DAYS} are the least"
+        return Advice(None, f"Nothing is recommended: {why}.", [None] * len(sets))
+    held_out = max(LEAST_HELD_OUT, round(HELD_OUT * len(days)))
+    first, last = slice(0, len(days) - held_out), slice(len(days) - held_out, len(days))
+    candidates = [_candidate(each, in_force, days) for each in sets]
+    farm_ms = [live.farm_ms[day] for day in days]
+    chosen_on, measured_on = DrawnDays(farm_ms[first]), DrawnDays(farm_ms[last])
+    live_costs = next(each.costs for each in candidates if each.tried is live)
+    gains = [
+        None if each.tried is live else measured_on.gain(each.costs[last], live_costs[last]) for each in candidates
     ]
-    lines += ["# Parameters are in the farm's log, for the whole farm. Set these by gf-i2p pipeline post, or by"]
-    lines += [f"#   {recommended_command(advice)}", "", "[farm]", f"cluster = {name}", "", "[farm.parameters]"]
-    for name, value in advice.changes.items():
-        lines.append(f"{name} = {json.dumps(value)}  # until now {json.dumps(live.in_force.get(name))}")
-    return "\n".join([*lines, ""])
+    choice = _Choice([each for each in candidates if _fits_farm(each, in_force)], chosen_on, first)
+    best, why = _choose(choice, first.stop)
+    if best is None:
+        return Advice(None, f"Nothing is recommended: {why}.", gains)
+    got = measured_on.gain(best.costs[last], choice.present.costs[last])
+    objection = _objection(got)
+    if objection is not None:
+        why = f"by the first {first.stop} days {shown(best.changes)} is better, but on the last {held_out} {objection}"
+        return Advice(None, f"Nothing is recommended: {why}.", gains)
+    sentence = (
+        f"{shown(best.changes)} saves {got} of the cost, {got.seconds:,.0f} s of outage a day, on the last {held_out} "
+        f"days. The first {first.stop} days chose the set, and promised {choice.gain(best, choice.present)}."
+    )
+    return Advice(best.tried, sentence, gains, tuple(_edges(best, sets, in_force)))
 
 
-def _short(number: float) -> str:
-    return f"{number:.2f}".rstrip("0").rstrip(".")
+def _candidate(tried: Tried, in_force: Mapping[str, Any], days: Sequence[str]) -> _Candidate:
+    changes = differences(tried.parameters, in_force)
+    return _Candidate(tried, changes, np.array([tried.costs[day] for day in days]), _distance(changes, in_force))
 
 
-def _fits_farm(result: BacktestRow, live: BacktestRow) -> bool:
+def _choose(choice: _Choice, days: int) -> tuple[_Candidate | None, str]:
+    """Return the set that the first `days` days speak for; or None, and why not, as a clause."""
+    best = choice.best()
+    if best is choice.present:
+        if not choice.present.tried.parameters:
+            return None, "no set that was tried costs less than what the farm has"
+        return None, "the farm has had the best set since it was last changed"
+    simplest = choice.simplest(best)
+    best = best if simplest is None else choice.without_idle(simplest)
+    objection = choice.objection(best)
+    if objection is not None:
+        return None, f"the best set, {shown(best.changes)}, is not worth a change: on the first {days} days {objection}"
+    return best, ""
+
+
+def _objection(gain: Gain) -> str | None:
+    if gain.share < LEAST_GAIN:
+        return f"it saves {gain.share:.1%} of the cost, {LEAST_GAIN:.0%} is the least"
+    if gain.seconds < LEAST_SECONDS:
+        return f"it saves {gain.seconds:.1f} s of outage a day, {LEAST_SECONDS:.0f} s is the least"
+    if not gain.is_above_noise:
+        return f"it saves {gain}, which may be chance"
+    return None
+
+
+def _fits_farm(candidate: _Candidate, in_force: Mapping[str, Any]) -> bool:
     """Return whether a set's values, each in range, also fit the farm's other parameters."""
     try:
-        Parameters().changed({**live.measures.in_force, **result.measures.parameters})
+        Parameters().changed({**in_force, **candidate.tried.parameters})
     except RecordError:
         return False
     return True
 
 
-def _differences(result: BacktestRow, live: BacktestRow) -> dict[str, Any]:
-    """Return the values of a set that differ from the farm's values at the end of the log."""
-    current = live.measures.in_force
-    return {name: value for name, value in result.measures.parameters.items() if current.get(name) != value}
+def _is_part(candidate: _Candidate, whole: _Candidate) -> bool:
+    """Return whether a set is another set without one of its changes."""
+    return len(candidate.changes) == len(whole.changes) - 1 and candidate.changes.items() <= whole.changes.items()
 
 
-def _beats(one: BacktestRow, other: BacktestRow) -> bool:
-    """Return whether one set is better than the other in a measure, and worse in none."""
-    pairs = [(getattr(one.measures, name), getattr(other.measures, name)) for name, _ in _COUNTS]
-    return all(mine <= theirs for mine, theirs in pairs) and any(mine < theirs for mine, theirs in pairs)
+def _distance(changes: Mapping[str, Any], in_force: Mapping[str, Any]) -> float:
+    """Return how far values are from the farm's values: in powers of two, added up. Another word counts as one."""
+    return sum(
+        abs(math.log2((value + 1) / (in_force[name] + 1))) if isinstance(value, int) else 1.0
+        for name, value in changes.items()
+    )
+
+
+def _edges(best: _Candidate, sets: Iterable[Tried], in_force: Mapping[str, Any]) -> Iterable[str]:
+    """Yield a sentence for each recommended value beyond which no value was tried, although the farm could have one."""
+    for name, value in best.changes.items():
+        if not isinstance(value, int):
+            continue
+        tried = {each.parameters.get(name, in_force[name]) for each in sets}
+        low, high = ranges()[name]
+        if value == min(tried) and value != low:
+            yield f"{name}={value} is the least value that was tried: a lesser value may be better, try some."
+        if value == max(tried) and value != high:
+            yield f"{name}={value} is the greatest value that was tried: a greater value may be better, try some."

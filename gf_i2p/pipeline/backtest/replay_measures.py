@@ -1,22 +1,28 @@
-"""Measures a parameter set on a farm's log, and joins the measures into one cost. Without Spark.
+"""Measures parameter sets on a farm's log, day by day. Without Spark.
 
 The farm's stopwatch (`farm_time.FarmClock`) measures the time, with the default parameters for all sets. So a silence
 of the whole farm counts little, and no wall clock is needed. The posters' own records tell, with hindsight, when a
-poster was up. A poster that was silent for longer than `SILENT_MS` counts as dead from the last record before the
-silence on. `docs/pipeline.md` ("Backtest") has the definitions for operators.
+server could serve (`hindsight`), and when a leaf was up. The owner of a leaf that was silent for longer than
+`SILENT_MS` counts as dead from the last record before the silence on.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from gf_i2p.farm.choice import tree
 from gf_i2p.farm.choice.candidates import OFF, PUBLISHES, Setting
 from gf_i2p.farm.choice.cost import WORST
 from gf_i2p.farm.farm_time import FarmClock
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import MAX_LEAF_MEMBERS
+from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.pipeline.backtest.hindsight import LATE_MS, Hindsight
+from gf_i2p.pipeline.backtest.measures import Counts, Measures
+from gf_i2p.pipeline.backtest.offices import Offices
 from gf_i2p.pipeline.backtest.replay import ParameterRun, Replay, ReplayedEntry
+from gf_i2p.pipeline.days import DAY_MS
 
 SILENT_MS: Final = Parameters().fresh_ms
 """Longest time between two records of a poster that lived all the time."""
@@ -27,77 +33,15 @@ SETTLE_MS: Final = 2 * SILENT_MS
 """Time after the beginning, or after a gap, that is not measured, so that every server can post first."""
 BALANCE_MS: Final = 300_000
 """Time between two samples of the balance."""
-DAY_MS: Final = 86_400_000
+FAILOVER: Final = "failover"
+"""The mode in which the publisher serves by itself, and leaves are not used."""
+MOST_DAYS: Final = 4096
+"""Most days that are kept apart. Clocks that run wild could make up more days."""
 MOST_POSTERS: Final = 2 * MAX_LEAF_MEMBERS
 """Most posters that the meter remembers: the posters with the newest records."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Points that each event, minute or day adds to `Measures.cost`. A day of a calm farm costs few points."""
-
-    change: float = 1.0
-    """A change of publisher: for some minutes clients use two sets; in failover mode sessions break."""
-    unneeded: float = 4.0
-    """Added to a change that was not needed."""
-    vacant_minute: float = 2.0
-    """A minute without a publisher, while some server could publish."""
-    stale_minute: float = 0.5
-    """A minute in which one listed leaf was dead: clients that choose the leaf wait in vain."""
-    set_change: float = 0.05
-    """A change of the published set."""
-    imbalance: float = 20.0
-    """A day on which all clients are sent to leaves that have no room."""
-
-
-WEIGHTS: Final = Weights()
-
-
-@dataclass(frozen=True, slots=True)
-class Measures:
-    """Measures of one parameter set on one farm."""
-
-    parameters: Mapping[str, Any]
-    """Values that the set fixes, by the names in the log; empty: the live set."""
-    in_force: Mapping[str, Any]
-    """All parameters at the end of the log, by the names in the log."""
-    entries: int
-    """Entries of the log."""
-    exact: bool
-    """Whether the log has no gap, from its first entry on."""
-    farm_ms: int
-    """Measured time, by the farm's stopwatch."""
-    changes: int
-    """Changes from one publisher to another. The first publisher does not count."""
-    unneeded: int
-    """Changes after which the old publisher posted for `LONG_MS` more, without a silence, and stayed able to publish.
-    Changes that an administrator caused do not count."""
-    without_publisher_ms: int
-    """Time without a publisher, while some server's newest record was fresh and called that server able to publish."""
-    stale_ms: int
-    """Leaf-milliseconds for which listed leaves were down or their owner was silent, by the owner's records."""
-    set_changes: int
-    """Changes of the listed leaves: of a leaf, or of its cost, owner or branch."""
-    balance: float
-    """0 to 1, less is better: the share of the new clients that would have to choose another leaf, so that every leaf's
-    share of the clients equals the leaf's share of the free room. A leaf's share of the clients is its share of the
-    weights 256 - cost; see `imbalance`. The mean over samples every `BALANCE_MS`, with at least two leaves listed."""
-
-    def cost(self, weights: Weights = WEIGHTS) -> float:
-        """Return the weighted sum of all measures, in points a day; less is better."""
-        if not self.farm_ms:
-            return 0.0
-        points = (
-            weights.change * self.changes
-            + weights.unneeded * self.unneeded
-            + weights.vacant_minute * self.without_publisher_ms / 60_000
-            + weights.stale_minute * self.stale_ms / 60_000
-            + weights.set_change * self.set_changes
-        )
-        return points * DAY_MS / self.farm_ms + weights.imbalance * self.balance
-
-
-class _Leaf(NamedTuple):
+class _OwnedLeaf(NamedTuple):
     owner: int
     hash: bytes
 
@@ -111,27 +55,25 @@ class _NewestRecord:
     """Whether the record says that the poster can publish."""
     leaves: dict[bytes, bool]
     """Hashes of the leaves in the record, and whether each leaf is up."""
+    named: Sequence[Leaf] = ()
+    """The leaves in the record."""
 
 
 @dataclass(slots=True)
 class _Tally:
     """The counts for one parameter set, while the replay runs."""
 
-    changes: int = 0
-    unneeded: int = 0
-    vacant_ms: int = 0
-    stale_ms: int = 0
-    set_changes: int = 0
-    imbalance: float = 0.0
-    samples: int = 0
-    """Number of samples of the balance. `imbalance` is the sum of the samples."""
+    counts: Counts = field(default_factory=Counts)
+    """The counts of the present day."""
+    days: dict[int, Counts] = field(default_factory=dict)
+    offices: Offices = field(default_factory=Offices)
     publisher: int | None = None
     """The publisher of the run's latest decision; None before the first publisher."""
     replaced: dict[int, list[int]] = field(default_factory=dict)
     """For each replaced publisher, the times of the changes, as long as that server stays able to publish."""
-    listed: dict[_Leaf, int] = field(default_factory=dict)
+    listed: dict[_OwnedLeaf, int] = field(default_factory=dict)
     """The listed leaves, and the time since which each leaf is listed."""
-    past_listings: dict[_Leaf, list[tuple[int, int]]] = field(default_factory=dict)
+    past_listings: dict[_OwnedLeaf, list[tuple[int, int]]] = field(default_factory=dict)
     """For each leaf, the past periods (begin, end) in which the leaf was listed, since the newest record of the leaf's
     owner. The next record of that owner tells whether the leaf was up then."""
 
@@ -146,9 +88,12 @@ class ReplayMeter:
         self._dates: dict[int, int] = {}
         self._newest: dict[int, _NewestRecord] = {}  # in the order of the posters' newest records
         self._servers: frozenset[int] = frozenset()
+        self._truth = Hindsight()
+        self._failover = False
+        """Whether most servers are set to the mode `failover`."""
         self._settled_ms: int | None = None
-        self._measured_ms = 0
         self._sampled_ms = 0
+        self._day: int | None = None
 
     def watch(self, runs: Sequence[ParameterRun]) -> None:
         """Set the runs that are measured."""
@@ -158,21 +103,27 @@ class ReplayMeter:
     # Reports of the replay -------------------------------------------------------------------------------------------
 
     def begins(self, servers: Sequence[int]) -> None:
-        """Judge the leaves up to a gap, and begin anew after the gap. See `replay.ReplayListener`."""
+        """Judge what came before a gap, and begin anew after the gap. See `replay.ReplayListener`."""
         self._judge_all()
         passed = self._clock.passed_ms
         self._clock = FarmClock()
         self._clock.passed_ms = passed
         self._dates, self._newest = {}, {}
         self._servers = frozenset(servers)
+        self._truth = Hindsight()
         self._settled_ms = None
-        for tally in self._tallies:
+        for tally, run in zip(self._tallies, self._runs, strict=True):
             tally.publisher = None
+            tally.offices.clear()
             tally.replaced, tally.listed, tally.past_listings = {}, {}, {}
+            # The run tells only what is different behind the gap.
+            tally.offices.change(passed, run.publisher, failover=self._failover)
+            self._update_listed(tally, run)
 
     def configured(self, servers: Sequence[int]) -> None:
         """Take in the farm's new servers, and forget removed servers. See `replay.ReplayListener`."""
         self._servers = frozenset(servers)
+        self._truth.keep(self._servers, self._clock.passed_ms)
         for server in self._dates.keys() - self._servers:
             del self._dates[server]
             self._newest.pop(server, None)
@@ -182,6 +133,8 @@ class ReplayMeter:
     def heard(self, record: StatusRecord) -> None:
         """Take in a record, and judge the time since the poster's last record. See `replay.ReplayListener`."""
         poster, is_server = record.id, record.id in self._servers
+        state = self._runs[0].state
+        self._failover = state.common_setting.mode == FAILOVER
         if is_server:
             joined = poster not in self._dates
             self._dates[poster] = record.date_ms
@@ -191,14 +144,18 @@ class ReplayMeter:
         for leaf in record.leaves:
             leaves[leaf.hash] = (leaf.up and record.router_up) or leaves.get(leaf.hash, False)
         able = is_server and self._is_able(record)
-        self._newest[poster] = _NewestRecord(now, able, leaves)
+        if is_server:
+            interval_ms = None if record.config is None else record.config.interval_ms
+            parameters = state.administration.parameters  # of the farm, whatever the run tries
+            self._truth.heard(poster, now, record.date_ms, able=able, interval_ms=interval_ms, parameters=parameters)
+        self._newest[poster] = _NewestRecord(now, able, leaves, record.leaves)
         if len(self._newest) > MOST_POSTERS:
             del self._newest[next(iter(self._newest))]
         if before is None:
             return
-        silent = self._judge_leaves(poster, before)
+        silent = self._judge_leaves(poster, before, leaves)
         for hash_ in before.leaves.keys() - leaves.keys():
-            if any(_Leaf(poster, hash_) in tally.listed for tally in self._tallies):
+            if any(_OwnedLeaf(poster, hash_) in tally.listed for tally in self._tallies):
                 leaves[hash_] = False  # the record no longer names the leaf, but the leaf is still listed
         if is_server:
             self._judge_server(poster, now, well=able and not silent)
@@ -206,14 +163,17 @@ class ReplayMeter:
     def decided(self, run: int, *, publisher_changed: bool, listing: bool, by_admin: bool) -> None:
         """Count a change of a run's publisher or set. See `replay.ReplayListener`."""
         parameter_run, tally = self._runs[run], self._tallies[run]
+        if publisher_changed:
+            failover = parameter_run.state.common_setting.mode == FAILOVER
+            tally.offices.change(self._clock.passed_ms, parameter_run.publisher, failover=failover)
         if publisher_changed and parameter_run.publisher is not None:
             old, tally.publisher = tally.publisher, parameter_run.publisher
             if old is not None and old != parameter_run.publisher and self._is_settled:
-                tally.changes += 1
+                tally.counts.changes += 1
                 if not by_admin and self._seems_well(old, parameter_run):
                     tally.replaced.setdefault(old, []).append(self._clock.passed_ms)
         if listing:
-            tally.set_changes += self._is_settled
+            tally.counts.set_changes += self._is_settled and not self._failover
             self._update_listed(tally, parameter_run)
 
     # The counting ----------------------------------------------------------------------------------------------------
@@ -227,13 +187,7 @@ class ReplayMeter:
                 in_force=run.state.parameters.all(),
                 entries=replay.entries,
                 exact=replay.gaps == 0 and replay.exact,
-                farm_ms=self._measured_ms,
-                changes=tally.changes,
-                unneeded=tally.unneeded,
-                without_publisher_ms=tally.vacant_ms,
-                stale_ms=tally.stale_ms,
-                set_changes=tally.set_changes,
-                balance=tally.imbalance / tally.samples if tally.samples else 0.0,
+                days=dict(sorted(tally.days.items())),
             )
             for run, tally in zip(self._runs, self._tallies, strict=True)
         ]
@@ -272,18 +226,44 @@ class ReplayMeter:
             return
         if self._settled_ms is None:
             self._settled_ms = clock.passed_ms + SETTLE_MS
+        self._begin_day(clock.now_ms // DAY_MS)
         step = clock.passed_ms - before
         if not step or not self._is_settled:
             return
-        self._measured_ms += step
-        vacant = [tally for tally, run in zip(self._tallies, self._runs, strict=True) if run.publisher is None]
+        vacant = False
+        for tally, run in zip(self._tallies, self._runs, strict=True):
+            tally.counts.farm_ms += step
+            vacant = vacant or run.publisher is None
         if vacant and self._anybody_able(before):
-            for tally in vacant:
-                tally.vacant_ms += step
-        if clock.passed_ms - self._sampled_ms >= BALANCE_MS:
+            for tally, run in zip(self._tallies, self._runs, strict=True):
+                if run.publisher is None:
+                    tally.counts.without_publisher_ms += step
+        if clock.passed_ms - self._sampled_ms >= BALANCE_MS and not self._failover:
             self._sampled_ms = clock.passed_ms
             for tally, run in zip(self._tallies, self._runs, strict=True):
                 self._sample_balance(tally, run)
+
+    def _begin_day(self, day: int) -> None:
+        """Count for this UTC day from now on. The counts of earlier days are as good as final."""
+        if day == self._day:
+            return
+        self._settle_offices(self._clock.passed_ms - LATE_MS)
+        if self._day is not None and day not in self._tallies[0].days and len(self._tallies[0].days) >= MOST_DAYS:
+            return
+        self._day = day
+        for tally in self._tallies:
+            tally.counts = tally.days.setdefault(day, Counts())
+
+    def _settle_offices(self, until_ms: int) -> None:
+        """Count the outages up to a time of which the truth is known."""
+        since_ms = self._settled_ms
+        if since_ms is None or until_ms <= since_ms:
+            return
+        self._truth.judge(until_ms)
+        for tally, run in zip(self._tallies, self._runs, strict=True):
+            republish_ms = run.state.administration.parameters.republish_max_ms
+            tally.counts.outage_ms += tally.offices.settle(since_ms, until_ms, self._truth, self._servers, republish_ms)
+        self._truth.forget(until_ms)
 
     def _anybody_able(self, at_ms: int) -> bool:
         return any(
@@ -301,31 +281,44 @@ class ReplayMeter:
             times = tally.replaced[server]
             while times and now_ms - times[0] >= LONG_MS:
                 del times[0]
-                tally.unneeded += 1
+                tally.counts.unneeded += 1
             if not times:
                 del tally.replaced[server]
 
-    def _judge_leaves(self, poster: int, newest: _NewestRecord) -> bool:
-        """Count the stale time of a poster's leaves since the record `newest`; return whether the poster was silent."""
+    def _judge_leaves(self, poster: int, newest: _NewestRecord, leaves: Mapping[bytes, bool] | None = None) -> bool:
+        """Count the stale and the missing time of a poster's leaves since the record `newest`.
+
+        `leaves`: the leaves of the poster's next record; None: the log ends, so only stale leaves are counted. Returns
+        whether the poster was silent.
+        """
         now = self._clock.passed_ms
         silent = now - newest.heard_ms > SILENT_MS
-        if self._settled_ms is not None and (silent or not all(newest.leaves.values())):
-            since = max(newest.heard_ms, self._settled_ms)
-            for hash_, up in newest.leaves.items():
-                if silent or not up:
-                    leaf = _Leaf(poster, hash_)
-                    for tally in self._tallies:
-                        tally.stale_ms += _listed_ms(tally, leaf, since, now)
+        if self._settled_ms is None or self._failover:
+            return silent
+        since = max(newest.heard_ms, self._settled_ms)
+        for hash_, up in newest.leaves.items():
+            leaf = _OwnedLeaf(poster, hash_)
+            if silent or not up:
+                for tally in self._tallies:
+                    tally.counts.stale_ms += _listed_ms(tally, leaf, since, now)
+            elif leaves is not None and leaves.get(hash_, False) and since < now:
+                for tally, run in zip(self._tallies, self._runs, strict=True):
+                    listed = tally.listed.get(leaf)
+                    if listed is None or listed > since:
+                        missing_ms = now - since - _listed_ms(tally, leaf, since, now)
+                        if missing_ms > 0 and _could_be_listed(run, newest, leaf):
+                            tally.counts.missing_ms += missing_ms
         return silent
 
     def _judge_all(self) -> None:
         for poster, newest in self._newest.items():
             self._judge_leaves(poster, newest)
+        self._settle_offices(self._clock.passed_ms)
 
     def _update_listed(self, tally: _Tally, run: ParameterRun) -> None:
         now = self._clock.passed_ms
         entries = (*run.entries, *(entry for branch in run.branches for entry in branch.entries))
-        leaves = {_Leaf(entry.owner, entry.hash) for entry in entries}
+        leaves = {_OwnedLeaf(entry.owner, entry.hash) for entry in entries}
         for leaf in tally.listed.keys() - leaves:
             newest = self._newest.get(leaf.owner)
             judged = now if newest is None else newest.heard_ms
@@ -352,8 +345,19 @@ class ReplayMeter:
                 weights.append(256 - listed.cost)
                 rooms.append(max(1 - inputs.load(poster, listed.owner, leaf).total / WORST, 0.0))
         if len(rooms) > 1 and sum(rooms) > 0:
-            tally.samples += 1
-            tally.imbalance += imbalance(weights, rooms)
+            tally.counts.imbalance_ms += BALANCE_MS * imbalance(weights, rooms)
+
+
+def _could_be_listed(run: ParameterRun, newest: _NewestRecord, leaf: _OwnedLeaf) -> bool:
+    """Return whether the set has room for a leaf, nothing speaks against the leaf, and no other owner's is listed."""
+    state = run.state
+    listed = state.listing.listed.get(leaf.hash)
+    if listed is not None:
+        return listed.owner == leaf.owner
+    if len(state.listing.listed) >= tree.room(state.parameters.tree, state.parameters.max_entries):
+        return False
+    inputs = state.leaf_inputs()
+    return not any(each.hash == leaf.hash and inputs.objection(each) is not None for each in newest.named)
 
 
 def imbalance(weights: Sequence[float], rooms: Sequence[float]) -> float:
@@ -365,7 +369,7 @@ def imbalance(weights: Sequence[float], rooms: Sequence[float]) -> float:
     return sum(abs(one / weight - other / room) for one, other in zip(weights, rooms, strict=True)) / 2
 
 
-def _listed_ms(tally: _Tally, leaf: _Leaf, since_ms: int, until_ms: int) -> int:
+def _listed_ms(tally: _Tally, leaf: _OwnedLeaf, since_ms: int, until_ms: int) -> int:
     """Return for how many milliseconds between two times a leaf was listed; forget the leaf's past listings."""
     past_ms = sum(
         max(min(until, until_ms) - max(since, since_ms), 0) for since, until in tally.past_listings.pop(leaf, ())

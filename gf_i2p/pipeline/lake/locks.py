@@ -21,7 +21,7 @@ DIRECTORY: Final = "_locks"
 WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "ingest": ("entries", "files", "quarantine"),
     "health": ("anomalies", "destination_hours", "server_hours"),
-    "backtest": ("backtest", "decisions"),
+    "backtest": ("backtest", "backtest_days", "decisions"),
     "floodfills": ("closest", "quarantine", "routers"),
     "stream": ("alerts", "anomalies", "destination_hours", "entries", "files", "quarantine", "server_hours"),
 }

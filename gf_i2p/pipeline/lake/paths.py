@@ -17,6 +17,7 @@ TABLES: Final = (
     "alerts",
     "decisions",
     "backtest",
+    "backtest_days",
     "routers",
     "closest",
 )

@@ -31,6 +31,7 @@ MADE_BY: Final = {
     "entries": "ingest",
     "decisions": "backtest",
     "backtest": "backtest",
+    "backtest_days": "backtest",
     "server_hours": "health",
     "destination_hours": "health",
     "anomalies": "health",
@@ -182,15 +183,20 @@ class TrialRow:
     parameters: str
     """Values that the set fixes, as JSON."""
     live: bool
+    outage_ms: int
     changes: int
     unneeded: int
-    without_publisher_ms: int
     stale_ms: int
+    missing_ms: int
     set_changes: int
-    balance: float | None
+    imbalance: float | None
     cost: float | None
-    farm_ms: int | None = None
-    """Farm time of the replay; None: not known."""
+    """Seconds of outage a day."""
+    gain: str = ""
+    """The gain on the held-out days with its interval, in words; empty: not known."""
+    recommended: bool = False
+    advice: str = ""
+    """Of the live set: the recommendation in words."""
     in_force: str = ""
     """All parameters at the end of the log, as JSON; of the live set, these are the farm's parameters."""
 

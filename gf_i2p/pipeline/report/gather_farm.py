@@ -5,6 +5,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
+from gf_i2p.pipeline.backtest.gain import Gain
 from gf_i2p.pipeline.report.chart_data import (
     MAX_ANOMALIES,
     MAX_CELLS,
@@ -207,24 +208,27 @@ def anomalies(frame: DataFrame, period: Period) -> Anomalies:
 
 
 def backtest(trials: DataFrame, _period: Period) -> Backtest:
-    """Return the results of the backtest for the live parameters, and for the cheapest other parameter sets."""
-    rows = trials.orderBy(sf.desc("live"), sf.col("cost").asc_nulls_last(), "parameters").limit(MAX_SETS).collect()
+    """Return the results of the backtest for the live and the recommended set, and for the cheapest other sets."""
+    order = (sf.desc("live"), sf.desc("recommended"), sf.col("cost").asc_nulls_last(), "parameters")
     return Backtest(
         [
             TrialRow(
                 row.parameters or "",
                 bool(row.live),
+                int(row.outage_ms or 0),
                 int(row.changes or 0),
                 int(row.unneeded or 0),
-                int(row.without_publisher_ms or 0),
                 int(row.stale_ms or 0),
+                int(row.missing_ms or 0),
                 int(row.set_changes or 0),
-                row.balance,
+                row.imbalance_ms / row.farm_ms if row.farm_ms and row.imbalance_ms is not None else None,
                 row.cost,
-                row.farm_ms if "farm_ms" in trials.columns else None,
-                (row.in_force or "") if "in_force" in trials.columns else "",
+                "" if row.gain is None else str(Gain(row.gain, row.gain_low, row.gain_high, row.saved_s)),
+                bool(row.recommended),
+                row.advice or "",
+                row.in_force or "",
             )
-            for row in rows
+            for row in trials.orderBy(*order).limit(MAX_SETS).collect()
         ],
         trials.count(),
     )

@@ -3,9 +3,6 @@
 import json
 from typing import Any, Final
 
-from gf_i2p.farm.parameters import Parameters
-from gf_i2p.farm.strict_json import RecordError
-from gf_i2p.pipeline.backtest.recommendation import LEAST_GAIN
 from gf_i2p.pipeline.report import formats
 from gf_i2p.pipeline.report.chart_data import (
     MADE_BY,
@@ -31,78 +28,62 @@ _NOTHING: Final = "as in the log"
 
 
 def backtest(results: Backtest) -> Markup:
-    """Show the results with the live parameters and with the best other sets, and mark the recommended set."""
+    """Show the results with the live parameters and with the best other sets, and the recommendation."""
     live = next((each for each in results.trials if each.live), None)
-    best = recommended(results)
-    head = ["parameters", "cost", "changes", "unneeded", "nobody", "stale leaves", "sets", "imbalance"]
+    head = [
+        "parameters",
+        "cost a day",
+        "gain",
+        "outage",
+        "changes",
+        "unneeded",
+        "stale",
+        "missing",
+        "sets",
+        "imbalance",
+    ]
     rows = []
     for each in results.trials:
         marks = [
-            element("strong", text) for text, holds in (("live ", each.live), ("recommended ", each is best)) if holds
+            element("strong", text)
+            for text, holds in (("live ", each.live), ("recommended ", each.recommended))
+            if holds
         ]
         cells = [
             element("td", *marks, element("span", differences(each, live))),
             *(
                 element("td", text, class_="n")
                 for text in (
-                    formats.figure(each.cost),
+                    "" if each.cost is None else formats.lasting(round(each.cost * 1000)),
+                    each.gain,
+                    formats.lasting(each.outage_ms),
                     formats.count(each.changes),
                     formats.count(each.unneeded),
-                    formats.lasting(each.without_publisher_ms),
                     formats.lasting(each.stale_ms),
+                    formats.lasting(each.missing_ms),
                     formats.count(each.set_changes),
-                    formats.percent(each.balance),
+                    formats.percent(each.imbalance),
                 )
             ),
         ]
-        rows.append(element("tr", *cells, class_="best" if each is best else None))
+        rows.append(element("tr", *cells, class_="best" if each.recommended else None))
     names = (element("th", name, scope="col", class_="n" if at else None) for at, name in enumerate(head))
     caption = element("caption", "The farm's measures with other parameters, by a replay of its log")
     tables = element("table", caption, element("thead", element("tr", *names)), element("tbody", *rows))
     hidden = results.total - len(results.trials)
     remark = (
-        "Less is better in all columns. nobody: time without a publisher though a server could publish. stale leaves: "
-        "time in which a listed leaf was down, added up over leaves. sets: changes of the published set. imbalance: "
-        "the part of new clients that would have to go to another leaf for a fair use of free room. cost: the weighted "
-        "sum of all measures, in points a day."
-    )
-    if best is None:
-        remark += (
-            f" Nothing is recommended: no set costs {LEAST_GAIN * 100:.0f} % less than the live set, the farm has "
-            "the best set by now, or the log has less than a day of farm time."
-        )
+        f"{'' if live is None else live.advice} Less is better in all columns but the gain. cost: all measures, as "
+        "time of outage. gain: the saved share of the live set's cost on the last days, with its interval. outage: "
+        "time in which no server served clients, though one was able. stale: time in which a listed leaf was down, "
+        "added up over leaves. missing: the same for leaves that were up and not listed. sets: changes of the "
+        "published set. imbalance: the part of new clients that would have to go to another leaf for a fair use of "
+        "free room."
+    ).strip()
     if hidden > 0:
         remark += f" {formats.plural(hidden, 'more set')} cost more and are not shown."
     return joined(
         element("div", tables, class_="wide", role="region", aria_label="Backtest", tabindex="0"), note(remark)
     )
-
-
-def recommended(results: Backtest) -> TrialRow | None:
-    """Return the cheapest set that the farm can have; None: no set is recommended.
-
-    The rules are the rules of `backtest.recommendation`: at least a day of farm time, and a saving of `LEAST_GAIN`.
-    """
-    live = next((each for each in results.trials if each.live), None)
-    if live is None or live.cost is None or (live.farm_ms is not None and live.farm_ms < formats.DAY_MS):
-        return None
-    candidates = [each for each in results.trials if each.cost is not None and not each.live and _fits_farm(each, live)]
-    best = min(candidates, key=lambda each: each.cost or 0.0, default=None)
-    if best is None or best.cost is None:
-        return None
-    saving = live.cost - best.cost
-    if saving <= 0 or saving < LEAST_GAIN * live.cost:
-        return None
-    return None if differences(best, live) == _NOTHING else best
-
-
-def _fits_farm(trial: TrialRow, live: TrialRow) -> bool:
-    """Return whether a set's values fit the farm's other parameters."""
-    try:
-        Parameters().changed({**_values(live.in_force or live.parameters), **_values(trial.parameters)})
-    except RecordError:
-        return False
-    return True
 
 
 def differences(trial: TrialRow, live: TrialRow | None) -> str:

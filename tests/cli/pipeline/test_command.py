@@ -37,6 +37,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["report", "lake", "--out", "page.html", "--until", "2025-02-30"], "write YYYY-MM-DD"),
         (["backtest", "lake", "--set", "margin=no"], "No farm can have the parameters margin=no"),
         (["backtest", "lake", "--set", "republishMaxMs=1"], "leave republishMaxMs out"),
+        (["backtest", "lake", "--weight", "chance=1"], "'chance' is no weight; choose from change, "),
         (["backtest", "lake", "--grid", "file"], "file is not TOML"),
         (["floodfills", "lake", "--netdb", "x", "--hashes", "file"], "file: line 1: "),
     ],

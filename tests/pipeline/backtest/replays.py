@@ -6,8 +6,9 @@ from typing import Any
 
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState
+from gf_i2p.pipeline.backtest.measures import Measures
 from gf_i2p.pipeline.backtest.replay import Decision, Replay, ReplayedEntry
-from gf_i2p.pipeline.backtest.replay_measures import Measures, Trial
+from gf_i2p.pipeline.backtest.replay_measures import Trial
 from gf_i2p.simulator.facts import Voters
 from gf_i2p.simulator.life.farm import FarmLife
 from gf_i2p.simulator.life.plan import draw

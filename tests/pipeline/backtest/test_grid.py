@@ -4,22 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.pipeline.backtest.grid import MAX_SETS, USUAL, combined, read_grid, shown
+from gf_i2p.pipeline.backtest.grid import MAX_SETS, USUAL, combined, differences, read_grid, shown
 from gf_i2p.pipeline.errors import PipelineError
 
 
 def test_the_live_set_comes_first_and_each_set_once() -> None:
     sets = combined({"margin": [0, 50, 0], "freshMs": [60_000]})
-    assert sets == [{}, {"freshMs": 60_000, "margin": 0}, {"freshMs": 60_000, "margin": 50}]
+    fresh = {"freshMs": 60_000}
+    assert sets == [{}, fresh, {"margin": 0}, fresh | {"margin": 0}, {"margin": 50}, fresh | {"margin": 50}]
     assert combined({}) == [{}]
-    assert [shown(each) for each in sets[:2]] == ["live", "freshMs=60000, margin=0"]
-    assert len(combined(USUAL)) == 19
+    assert [shown(each) for each in (sets[0], sets[3])] == ["live", "freshMs=60000, margin=0"]
+    assert len(combined(USUAL)) == 24
+    assert differences({"margin": 50, "freshMs": 7}, {"margin": 50, "freshMs": 8}) == {"freshMs": 7}
 
 
 def test_a_file_has_values_and_sets(tmp_path: Path) -> None:
     path = tmp_path / "grid.toml"
     path.write_text('[values]\nmargin = [0, 1]\n[[set]]\ntree = "tree"\nmaxEntries = 8\n')
-    assert read_grid(path) == [{}, {"margin": 0}, {"margin": 1}, {"tree": "tree", "maxEntries": 8}]
+    parts = [{"maxEntries": 8}, {"tree": "tree"}, {"tree": "tree", "maxEntries": 8}]
+    assert read_grid(path) == [{}, {"margin": 0}, {"margin": 1}, *parts]
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,33 @@ import argparse
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from gf_i2p.cli.pipeline import backtest as command
 from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.farm.parameters import Parameters
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set, combined
-from gf_i2p.pipeline.backtest.job import Window, _log, _rows_by_task, backtest, play, results
+from gf_i2p.pipeline.backtest.job import (
+    _OUTPUT,
+    _RESULT,
+    Window,
+    _advise_farm,
+    _chunks,
+    _log,
+    _rows_by_task,
+    backtest,
+    play,
+    results,
+)
+from gf_i2p.pipeline.backtest.measures import Counts
 from gf_i2p.pipeline.backtest.replay import ReplayedEntry
+from gf_i2p.pipeline.days import DAY_MS
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.simulator.registers import CLUSTER
@@ -92,13 +107,22 @@ def test_the_tables_hold_what_the_rows_give_without_spark(
     assert [[(entry["hash"], entry["cost"], entry["owner"]) for entry in each["listed"]] for each in rows] == [
         [(to_base64(entry.hash), entry.cost, entry.owner) for _, entry in each.listed] for each in truth
     ]
-    measured = {json.dumps(dict(each.parameters)): each for each in measure(CLUSTER, in_order, SETS)}
+    measured = measure(CLUSTER, in_order, SETS)
     farms = {each[0].farm: each for each in results(spark, lake)}
     assert list(farms) == ["farm", CLUSTER]
-    assert {json.dumps(dict(each.measures.parameters)): each.measures for each in farms[CLUSTER]} == measured
-    assert [each.cost for each in farms[CLUSTER]] == sorted(each.cost() for each in measured.values())
+    found = {json.dumps(dict(each.parameters)): (each.counts, each.in_force, each.entries) for each in farms[CLUSTER]}
+    assert found == {json.dumps(dict(each.parameters)): (each.total, each.in_force, each.entries) for each in measured}
+    assert [each.cost for each in farms[CLUSTER]] == sorted(each.total.cost() for each in measured)
     assert [each.live for each in farms[CLUSTER]].count(True) == 1
     assert len(farms["farm"]) == len(SETS)
+    assert [bool(each.advice) for each in farms["farm"]] == [each.live for each in farms["farm"]]
+    days = spark.read.parquet(lake.path("backtest_days"))
+    of_farm = days.where(days["farm"] == CLUSTER).orderBy("set", "day").collect()
+    assert [(each["set"], json.loads(each["parameters"]), each["cost"]) for each in of_farm] == [
+        (place, each.parameters, counts.seconds())
+        for place, each in enumerate(measured)
+        for counts in each.days.values()
+    ]
 
 
 @pytest.mark.slow  # three replays
@@ -132,8 +156,8 @@ def test_the_command_writes_what_it_recommends_for_one_farm(
     [only] = data["results"]
     assert only["farm"] == CLUSTER
     assert [each["parameters"] for each in only["sets"] if each["live"]] == [{}]
-    assert "h of farm time are too few" in only["why_not"]
-    assert only["why_not"] in out.read_text()
+    assert "days are too few" in only["advice"]
+    assert only["advice"] in out.read_text()
     assert json.loads(json.dumps(data)) == data
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
@@ -169,8 +193,32 @@ def test_a_task_gets_a_farms_rows_in_the_order_of_its_log(spark: "SparkSession",
     ], "tasks 0 and 2 are in the first partition"
 
 
+def test_the_results_of_a_farm_in_any_order_become_rows_with_a_recommendation() -> None:
+    total = asdict(Counts(farm_ms=20 * DAY_MS))
+    in_force = json.dumps(Parameters().all())
+    rows: list[dict[str, Any]] = []
+    for number, (parameters, cost) in enumerate(
+        [("{}", 900.0), ('{"freshMs":75000}', 400.0), ('{"margin":70}', 900.0)]
+    ):
+        of_set = {"farm": "farm", "set": number, "parameters": parameters, "cost": cost}
+        rows.append(of_set | total | {"what": "result", "live": not number, "in_force": in_force})
+        rows += [
+            of_set | {"what": "day", "day": f"2026-01-{day:02}", "farm_ms": DAY_MS, "cost": cost + day}
+            for day in range(1, 21)
+        ]
+    schema = pa.schema([_OUTPUT.field(name) for name in ("what", "day", *_RESULT)])
+    advised = _advise_farm(pa.Table.from_pylist(rows[::-1], schema=schema)).to_pylist()
+    assert [(each["set"], each["recommended"]) for each in advised] == [(0, False), (1, True), (2, False)]
+    assert [each["gain"] for each in advised] == [None, pytest.approx(0.55, abs=0.01), 0]
+    assert 0 < advised[1]["gain_low"] <= advised[1]["gain"] <= advised[1]["gain_high"]
+    assert advised[1]["saved_s"] == pytest.approx(500)
+    assert "freshMs=75000 saves 54." in advised[0]["advice"]
+    assert "freshMs=75000 is the least value that was tried" in advised[0]["advice"]
+    assert [each["advice"] for each in advised[1:]] == [None, None]
+
+
 def test_a_worker_keeps_farms_and_parts_of_the_grid_apart(in_order: list[ReplayedEntry]) -> None:
-    chunks = [SETS[:2], SETS[2:]]
+    chunks = _chunks(SETS, 2)
     rows = [each for farm in ("a", CLUSTER) for chunk in (0, 1) for each in play(farm, chunks, chunk, in_order)]
     assert list(play(CLUSTER, chunks, 0, ())) == []
     results = [each for each in rows if each["what"] == "result"]
@@ -178,8 +226,9 @@ def test_a_worker_keeps_farms_and_parts_of_the_grid_apart(in_order: list[Replaye
         (farm, place == 0) for farm in ("a", CLUSTER) for place in range(len(SETS))
     ]
     assert {each["farm"] for each in rows if each["what"] == "decision"} == {CLUSTER}, "nothing in it is of farm a"
-    together = {
-        json.dumps(dict(each.parameters), separators=(",", ":"), sort_keys=True): each.cost()
-        for each in measure(CLUSTER, in_order, SETS)
-    }
-    assert {each["parameters"]: each["cost"] for each in results[len(SETS) :]} == together
+    together = [
+        (place, json.dumps(dict(each.parameters), separators=(",", ":"), sort_keys=True), each.total.cost())
+        for place, each in enumerate(measure(CLUSTER, in_order, SETS))
+    ]
+    alone = [(each["set"], each["parameters"], each["cost"]) for each in results[len(SETS) :]]
+    assert sorted(alone) == together

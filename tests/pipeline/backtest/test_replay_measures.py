@@ -7,8 +7,11 @@ import pytest
 
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.record.destinations import Leaf
+from gf_i2p.pipeline.backtest.measures import Counts, Measures, Weights
 from gf_i2p.pipeline.backtest.replay import ReplayedEntry
-from gf_i2p.pipeline.backtest.replay_measures import LONG_MS, SETTLE_MS, Measures, Weights, imbalance
+from gf_i2p.pipeline.backtest.replay_measures import LONG_MS, SETTLE_MS, imbalance
+from gf_i2p.pipeline.days import DAY_MS
+from gf_i2p.pipeline.errors import UsageError
 from tests.farm.strategies import NOW, leaf, record
 from tests.pipeline.backtest.replays import measure, row
 
@@ -38,8 +41,11 @@ class Log:
                     leaves = others.pop("leaves", (leaf(server),))
                     self.add(record(server, *leaves, date=self.now + place, **others).encode())
 
-    def measure(self, **fixed: Any) -> Measures:
+    def measures(self, **fixed: Any) -> Measures:
         return measure("farm", self.rows, [fixed])[0]
+
+    def measure(self, **fixed: Any) -> Counts:
+        return self.measures(**fixed).total
 
 
 def settled(*servers: int) -> Log:
@@ -52,18 +58,13 @@ def settled(*servers: int) -> Log:
 def test_a_calm_farm_costs_nothing() -> None:
     log = settled(1, 2, 3)
     log.rounds(40)
-    measures = log.measure()
-    assert (
-        measures.changes,
-        measures.unneeded,
-        measures.without_publisher_ms,
-        measures.stale_ms,
-        measures.set_changes,
-    ) == (0,) * 5
-    assert measures.balance == pytest.approx(0)
-    assert measures.cost() == pytest.approx(0)
+    measures = log.measures()
+    total = measures.total
+    assert total == Counts(farm_ms=total.farm_ms, imbalance_ms=total.imbalance_ms)
+    assert total.imbalance == pytest.approx(0)
+    assert total.cost() == pytest.approx(0)
     assert measures.exact
-    assert 40 * STEP <= measures.farm_ms <= 43 * STEP
+    assert 40 * STEP <= total.farm_ms <= 43 * STEP
     assert measures.entries == len(log.rows)
     assert measures.in_force["freshMs"] == 105_000
 
@@ -157,10 +158,10 @@ def test_costs_that_say_nothing_of_the_load_are_out_of_balance() -> None:
     log = settled(1, 2)
     busy = Leaf(leaf(2).hash, up=True, configured_connections=100, current_connections=100)
     log.rounds(60, s2={"leaves": (busy,)})
-    free = log.measure().balance
+    free = log.measure().imbalance
     log.rows.insert(1, row(2, AdminEntry("farm", 1, "admin-ann", "cost", hash=busy.hash, cost=1).encode()))
     log.rows = [dataclasses.replace(each, index=place) for place, each in enumerate(log.rows, 1)]
-    assert 0 < free < 0.1 < log.measure().balance < 0.4, "who is full costs as little as who is idle"
+    assert 0 < free < 0.1 < log.measure().imbalance < 0.4, "who is full costs as little as who is idle"
 
 
 def test_a_gap_ends_what_was_measured_and_is_not_measured_itself() -> None:
@@ -175,17 +176,50 @@ def test_a_gap_ends_what_was_measured_and_is_not_measured_itself() -> None:
         *rows[: skipped - 5],
         *(dataclasses.replace(each, index=each.index + 5) for each in rows[skipped - 5 :]),
     ]
+    assert not log.measures(leafDownMs=3_600_000).exact
     measures = log.measure(leafDownMs=3_600_000)
-    assert not measures.exact
     assert measures.stale_ms == before.stale_ms
     assert 0 < measures.farm_ms - before.farm_ms <= 20 * STEP
     assert measures.changes == 0
 
 
-def test_costs_are_points_a_day() -> None:
-    zero = settled(1).measure()
-    day = dataclasses.replace(zero, farm_ms=86_400_000, changes=2, unneeded=1, stale_ms=120_000, balance=0.5)
-    weights = Weights(change=1, unneeded=4, stale_minute=0.5, imbalance=10)
-    assert day.cost(weights) == pytest.approx(2 + 4 + 1 + 5)
-    assert dataclasses.replace(day, farm_ms=2 * 86_400_000).cost(weights) == pytest.approx(7 / 2 + 5)
-    assert dataclasses.replace(zero, farm_ms=0).cost() == 0
+def test_a_publisher_that_is_chosen_anew_right_behind_a_gap_is_in_office() -> None:
+    log = Log(1, 2)
+    failover: dict[str, Any] = {f"s{server}": {"mode": "failover"} for server in log.servers}
+    log.rounds(20, **failover)
+    before = len(log.rows)
+    log.rounds(20, **failover)
+    log.rounds(20, silent=(1,), **failover)
+    log.rows = [
+        *log.rows[:before],
+        *(dataclasses.replace(each, index=each.index + 5) for each in log.rows[before:]),
+    ]
+    assert log.measure().outage_ms == pytest.approx(105_000 - STEP, abs=STEP)
+
+
+def test_a_leaf_that_is_listed_anew_right_behind_a_gap_is_not_missing() -> None:
+    log = Log(1)
+    log.rounds(20)
+    before = len(log.rows)
+    log.rounds(20)
+    log.rows[before:] = [dataclasses.replace(each, index=each.index + 5) for each in log.rows[before:]]
+    assert log.measure().missing_ms == 0
+
+
+def test_costs_are_seconds_of_outage_a_day() -> None:
+    day = Counts(farm_ms=DAY_MS, outage_ms=7000, changes=2, unneeded=1, stale_ms=120_000, missing_ms=60_000)
+    day.set_changes, day.imbalance_ms = 3, DAY_MS / 2
+    weights = Weights(change=1, unneeded=4, stale=0.5, missing=0.1, sets=2, imbalance=10)
+    assert day.cost(weights) == pytest.approx(7 + 2 + 4 + 60 + 6 + 6 + 5)
+    assert dataclasses.replace(day, farm_ms=2 * DAY_MS).cost(weights) == pytest.approx(90 / 2)
+    assert dataclasses.replace(day, without_publisher_ms=DAY_MS).cost() == day.cost(), "the outage has it already"
+    assert Counts().cost() == 0
+    day.add(day)
+    assert (day.farm_ms, day.outage_ms, day.imbalance) == (2 * DAY_MS, 14_000, 0.5)
+
+
+def test_weights_are_read_by_their_names() -> None:
+    assert Weights.parse({"change": "7", "stale": "0.5"}) == Weights(change=7, stale=0.5)
+    for texts, why in (({"chance": "7"}, "is no weight"), ({"change": "x"}, "a number"), ({"sets": "nan"}, "from 0")):
+        with pytest.raises(UsageError, match=why):
+            Weights.parse(texts)

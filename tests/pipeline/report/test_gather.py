@@ -29,8 +29,9 @@ SCHEMAS = {
     "availability double, load double",
     "anomalies": "farm string, server long, hour_ms long, measure string, value double, usual double, spread double, "
     "score double, text string",
-    "backtest": "farm string, parameters string, live boolean, changes long, unneeded long, without_publisher_ms long, "
-    "stale_ms long, set_changes long, balance double, cost double",
+    "backtest": "farm string, parameters string, in_force string, live boolean, farm_ms long, outage_ms long, "
+    "changes long, unneeded long, stale_ms long, missing_ms long, set_changes long, imbalance_ms double, cost double, "
+    "recommended boolean, gain double, gain_low double, gain_high double, saved_s double, advice string",
     "closest": "hash string, name string, day string, rank int, floodfill string, distance string, "
     "profile struct<heard_ms: long, speed: double, banned: boolean>",
     "quarantine": "source string, what string, farm string, index long, reason string, text string, length long",
@@ -113,9 +114,9 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
         lake,
         "backtest",
         [
-            ("web", '{"margin":50}', True, 9, 2, 1000, 2000, 30, 0.5, 1.0),
-            ("web", '{"margin":70}', False, 3, 1, 1000, 2000, 30, 0.5, 0.4),
-            ("web", '{"margin":90}', False, 4, 1, 1000, 2000, 30, 0.5, None),
+            ("web", "{}", "{}", True, 10, 1, 9, 2, 1000, 2000, 30, 5.0, 1.0, False, None, None, None, None, "Because."),
+            ("web", '{"margin":70}', "{}", False, 10, 1, 3, 1, 1, 2, 3, 5.0, 0.4, False, 0.6, 0.1, 0.9, 0.6, None),
+            ("web", '{"margin":90}', "{}", False, 10, 1, 4, 1, 1, 2, 3, 5.0, 0.5, True, 0.5, 0.1, 0.9, 0.5, None),
         ],
     )
     write(
@@ -163,7 +164,13 @@ def test_a_whole_lake(report: Report) -> None:
     assert web.anomalies is not None
     assert [each.score for each in web.anomalies.strongest] == [7.0, 6.0, 5.0]
     assert web.backtest is not None
-    assert [(each.live, each.cost) for each in web.backtest.trials] == [(True, 1.0), (False, 0.4), (False, None)]
+    assert [(each.live, each.recommended, each.cost, each.imbalance) for each in web.backtest.trials] == [
+        (True, False, 1.0, 0.5),
+        (False, True, 0.5, 0.5),
+        (False, False, 0.4, 0.5),
+    ]
+    assert [each.gain for each in web.backtest.trials] == ["", "50.0% (10.0% to 90.0%)", "60.0% (10.0% to 90.0%)"]
+    assert web.backtest.trials[0].advice == "Because."
     assert report.quarantine is not None
     assert [(each.what, each.count, each.length) for each in report.quarantine.reasons] == [
         ("line", 3, 15),

@@ -38,7 +38,7 @@ from gf_i2p.pipeline.report.layout import WIDTH, across, steps, ticks
 from gf_i2p.pipeline.report.markup import MAX_TEXT, clean, element, joined
 from gf_i2p.pipeline.report.page import page
 from gf_i2p.pipeline.report.style import STYLE
-from gf_i2p.pipeline.report.timeless_charts import differences, recommended
+from gf_i2p.pipeline.report.timeless_charts import differences
 from tests.pipeline.report.report_data import HOSTILE, PERIOD, report
 
 HOLLOW = {"meta", "br"}
@@ -169,7 +169,7 @@ def test_a_table_that_is_missing_says_which_job_makes_it() -> None:
     full = report()
     text = page(replace(full, farms=full.farms[1:], floodfills=None, quarantine=None))
     for name, job in MADE_BY.items():
-        if name not in {"entries", "files", "routers", "alerts"}:  # of three nothing is drawn
+        if name not in {"entries", "files", "routers", "alerts", "backtest_days"}:  # of these nothing is drawn
             assert f"The table {name} has nothing of this yet: <code>gf-i2p pipeline {job}</code>" in text
     assert "The publishers are not known" in text
     assert "The table entries has nothing of this yet" in page(
@@ -298,32 +298,14 @@ def test_levels_of_availability() -> None:
     assert [level(each) for each in (1.0, 0.999, 0.9989, 0.95, 0.8, 0.5, 0.49, 0.0)] == [0, 0, 1, 2, 3, 4, 5, 5]
 
 
+def test_the_recommended_set_is_marked_and_the_advice_is_there() -> None:
+    text = page(report())
+    assert text.count("<strong>recommended </strong>") == 1
+    assert "39.0% (31.0% to 44.0%) of the cost on the last 9 days." in text
+
+
 def trial(cost: float | None, *, live: bool = False, parameters: str = "{}") -> TrialRow:
-    return TrialRow(parameters, live, 1, 1, 1, 1, 1, None, cost)
-
-
-def other(cost: float | None) -> TrialRow:
-    return trial(cost, parameters='{"margin":70}')
-
-
-def test_what_is_recommended_is_possible_and_a_gain() -> None:
-    results = report().farms[0].backtest
-    assert results is not None
-    live = replace(trial(1.0, live=True), in_force='{"margin":50}')
-    for others, best in (
-        ([other(0.96), other(None)], None),
-        ([other(0.94), other(0.9)], 0.9),
-        ([other(0.94), trial(0.2, parameters='{"marginal": 1}')], 0.94),
-        ([trial(0.2, parameters='{"margin":50}')], None),  # set in the middle of the log: the farm has the value by now
-        ([], None),
-    ):
-        choice = recommended(replace(results, trials=[live, *others]))
-        assert (None if choice is None else choice.cost) == best
-    assert recommended(replace(results, trials=[other(0.1)])) is None
-    for farm_ms, best in ((DAY_MS, 0.5), (DAY_MS - 1, None)):
-        choice = recommended(replace(results, trials=[replace(live, farm_ms=farm_ms), other(0.5)]))
-        assert (None if choice is None else choice.cost) == best
-    assert recommended(replace(results, trials=[replace(live, cost=0.0), other(0.0)])) is None, "nothing is no gain"
+    return TrialRow(parameters, live, 1, 1, 1, 1, 1, 1, None, cost)
 
 
 @pytest.mark.parametrize(
