@@ -170,11 +170,14 @@ class SimulatedFarm:
         """Return the seconds in which the voter of the lowest term may reach the highest term (`raft/allowance.py`).
 
         After an attack by claims of high terms, and a restart of one server, the terms are up to 2^20 and more apart.
+        A server that was a voter, or becomes one, may bring its term along.
         """
         if not (self.plan.forge and self.plan.far_terms):
             return 0.0
-        terms = [self.checker.facts.servers[voter].term for voter in self.committed_voters]
-        return (max(terms) - min(terms)) / (TERMS_A_SECOND * SLOWEST_CLOCK)
+        facts = self.checker.facts.servers
+        highest = max(server.term for server in facts.values())
+        lowest = min(facts[voter].term for voter in self.committed_voters)
+        return (highest - lowest) / (TERMS_A_SECOND * SLOWEST_CLOCK)
 
     def unsettled(self) -> str | None:
         """Return why the voters do not all follow one leader, as a clause; None: all voters follow one leader."""

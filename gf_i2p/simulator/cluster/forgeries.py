@@ -174,6 +174,8 @@ def _pack_of_a_later_term(core: Core) -> Input | None:
     if not _follows(core) or (core.is_voter and not is_invited):
         return None
     agreed = newcomer.agreed if newcomer is not None and is_invited else core.commit
+    if agreed < core.log.base:
+        return None  # a pack of entries that a snapshot covers brings nothing new
     pack = Entry(core.term, ValueType.LOG_PACK, LogPack((_entry(core.term + 1),), 0).encode())
     return _from(core, core.leader, MessageType.SYNC_LOG_REQUEST, (agreed, 0), pack)
 
