@@ -106,10 +106,11 @@ def _word(asked_at: float, peer: int, response: Response, server_id: int) -> _Wo
 class ElectionsHeld(Invariant):
     """A server whose time-out ends asks all voters for the leader, and stands when a majority knows none (thesis 9.6).
 
-    The server stands in the step that brings the answer of the majority, and at no other answer. The answers count when
-    their questions left after the last change in the farm, and within the maximum time-out. No election is due when a
-    majority cannot know none, until the next time-out ends. A server outside its Configuration, or without
-    the state of its snapshot, does so after `LAST_RESORT` time-outs, if it may have the newest Configuration.
+    The server stands in the step that brings the answer of the majority, and at no other answer. An answer that the
+    server does not believe decides nothing. The answers count when their questions left after the last change in the
+    farm, and within the maximum time-out. No election is due when a majority cannot know none, until the next time-out
+    ends. A server outside its Configuration, or without the state of its snapshot, does so after `LAST_RESORT`
+    time-outs, if it may have the newest Configuration.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -147,7 +148,8 @@ class ElectionsHeld(Invariant):
                 raise self.violated(
                     f"the time-out of server {server.id} has ended, and the server does not ask {sorted(unasked)}"
                 )
-        decides = ended or (isinstance(event, Answered) and asking.is_clear)
+        believes = isinstance(event, Answered) and effects.violation is None
+        decides = ended or (believes and asking.is_clear)
         if asking.is_due and decides and asking.agreed(server, clock):
             raise self.violated(
                 f"an election is due, a majority knows no leader, and server {server.id} does not stand"

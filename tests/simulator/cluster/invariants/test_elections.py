@@ -5,7 +5,7 @@ import pytest
 from gf_i2p.raft.effects import Effects, HardState, Send, SendReply
 from gf_i2p.raft.election_timeout import LAST_RESORT
 from gf_i2p.raft.inputs import Answered, Failed, Incoming, Input, Reachable, Tick
-from gf_i2p.simulator.cluster.invariants.elections import ElectionsHeld
+from gf_i2p.simulator.cluster.invariants.elections import ElectionsHeld, _Word
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from tests.simulator.cluster.invariants.made_facts import facts, fires
@@ -99,6 +99,13 @@ def test_an_answer_that_is_not_of_the_majority_brings_no_election() -> None:
     for peer in (2, 3):
         made.take(answers(peer, 5), 1.1)
     fires(made.check, lambda: made.stand(answers(4), 1.2), text)  # servers 2, 3 and 5 do not agree
+
+
+def test_an_answer_that_is_not_believed_decides_nothing() -> None:
+    made = asked()
+    made.check._asking[1].answers.update(dict.fromkeys((2, 3), _Word(1.0, nobody=True, leader=None)))
+    made.take(answers(4), 1.2, Effects(violation="server 4 claims a far term"))
+    fires(made.check, lambda: made.take(answers(5), 1.3), DUE)
 
 
 @pytest.mark.parametrize("word", [answers(2, leads=True), answers(2, 3)])
