@@ -49,7 +49,7 @@ _TRIES: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Climate:
-    """What is normal in the made-up farms, and how strong and long incidents are."""
+    """The normal life of made-up farms, and how strong and long incidents are."""
 
     peaks: tuple[float, ...] = (19.5,)
     """Hours of the day with the most traffic."""

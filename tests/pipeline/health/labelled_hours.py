@@ -111,7 +111,7 @@ def farms(climate: Climate, seed: int, number: int, days: int) -> tuple[list[tup
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found of the incidents, and what else."""
+    """The incidents that were found, and the episodes that are no incidents."""
 
     found: Counter[str]
     """Number of incidents that an episode of the right measure and subject tells, by kind."""
