@@ -3,8 +3,8 @@
 Each measure of each server and leaf is judged by itself (`evidence`). An hour in which a router was mostly down tells
 only of availability. A leaf is judged by what its router's own state does not explain. When the same measure of most
 servers is odd to the same side at the same time, the farm has one episode and the servers have none. The skew of a
-clock is the distance from the farm's median. In a farm of two, that median lies between both clocks, so both clocks
-look odd to opposite sides: then one episode tells of one of both.
+clock is the distance from the farm's median. Of two clocks, that median lies between both, so both clocks look odd to
+opposite sides: then one episode tells of one of both.
 """
 
 from base64 import b32encode, b64decode
@@ -14,10 +14,12 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.pipeline.days import HOUR_MS
-from gf_i2p.pipeline.health.evidence import DAY, Numbers, OddHours, odd_hours
+from gf_i2p.pipeline.health.evidence import DAY, PAST_DAYS, Numbers, OddHours, odd_hours
 from gf_i2p.pipeline.health.measures import OF_LEAVES, OF_SERVERS, Measure
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
@@ -30,6 +32,7 @@ _LEAST_UP: Final = 0.75
 _TOGETHER: Final = 0.4
 """Least time that two episodes share, as a part of the time that one or the other lasts, to have one cause."""
 _SKEW: Final = "skew_ms"
+_PAST_HOURS: Final = PAST_DAYS * DAY
 _NAME_LETTERS: Final = 8
 
 
@@ -38,9 +41,10 @@ class Episode:
     """A stretch of odd hours of one measure. A row of the table `anomalies`, but for the farm's name."""
 
     subject: str
-    """"server", "leaf", "pair" (the clocks of two servers: one of both is odd) or "farm" (most servers)."""
+    """"server", "leaf", "pair" (the clocks of two servers: one of both is odd), "farm" (most servers) or "leaves"
+    (leaves of most servers)."""
     server: int | None
-    """None for "pair" and "farm"."""
+    """None for "pair", "farm" and "leaves"."""
     destination: str | None
     """Hash of the leaf in base64; None for all other subjects."""
     servers: tuple[int, ...]
@@ -50,7 +54,7 @@ class Episode:
     end_ms: int
     """End of the last odd hour."""
     hours: int
-    """Number of odd hours; for "farm", those of the server with the most odd hours."""
+    """Number of odd hours; for several servers, those of the server with the most odd hours."""
     worst_ms: int
     """Beginning of the oddest hour."""
     value: float
@@ -69,6 +73,8 @@ class _Found:
     episode: Episode
     measure: Measure
     sign: int
+    of_two: bool
+    """Whether only two clocks were known in the oddest hour."""
 
     def is_together_with(self, other: "_Found") -> bool:
         one, two = self.episode, other.episode
@@ -103,13 +109,15 @@ class _Grid:
         self._series: list[tuple[Measure, int, str | None]] = []
         self._rows: list[Numbers] = []
         by_server = {poster: servers["server"] == poster for poster in self.posters}
-        heard = np.zeros(self._length)
+        self._heard = np.zeros(self._length)
+        """Number of known clocks."""
         tables = {poster: self._table(servers, rows, OF_SERVERS) for poster, rows in by_server.items()}
         for table in tables.values():
-            heard += ~np.isnan(table[_SKEW])
+            self._heard += ~np.isnan(table[_SKEW])
+        week = sliding_window_view(np.pad(self._heard, (_PAST_HOURS - 1, 0)), _PAST_HOURS).max(-1)
         for poster, table in tables.items():
-            if len(self.posters) > 2:  # the median of two lies between both, and moves when a third is silent
-                table[_SKEW][heard == 2] = np.nan
+            # The median of two lies between both, and moves when a third is silent.
+            table[_SKEW][(self._heard == 2) & (week > 2)] = np.nan
             self._add_all(table, table["availability"], OF_SERVERS, poster, None)
         places = list(zip(leaves["server"], leaves["destination"], strict=True))
         numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
@@ -150,7 +158,7 @@ class _Grid:
         """Yield the episodes of all series."""
         for each in odd_hours(np.array(self._rows), [measure for measure, *_ in self._series]):
             measure, poster, leaf = self._series[each.series]
-            yield _Found(self._episode(each, measure, poster, leaf), measure, each.sign)
+            yield _Found(self._episode(each, measure, poster, leaf), measure, each.sign, self._heard[each.worst] == 2)
 
     def _episode(self, odd: OddHours, measure: Measure, poster: int, leaf: str | None) -> Episode:
         return Episode(
@@ -176,13 +184,15 @@ def _joined(found: Sequence[_Found], posters: Sequence[int]) -> Iterator[_Found]
     while left:
         first, *left = left
         if first.measure.name == _SKEW:
-            group = [each for each in left if len(posters) == 2 and _is_pair(first, each)]
+            group = [each for each in left if _is_pair(first, each)]
         else:
             group = [each for each in left if _is_alike(first, each) and first.is_together_with(each)]
         servers = {server for each in (first, *group) for server in each.episode.servers}
-        if group and 2 * len(servers) > len(posters):
+        is_pair = first.measure.name == _SKEW
+        if len(servers) > 1 and (is_pair or 2 * len(servers) > len(posters)):
             left = [each for each in left if each not in group]
-            first = _one_of([first, *group], "pair" if first.measure.name == _SKEW else "farm")
+            of_many = "farm" if first.episode.destination is None else "leaves"
+            first = _one_of([first, *group], "pair" if is_pair else of_many)
         yield first
 
 
@@ -192,7 +202,8 @@ def _is_alike(one: _Found, other: _Found) -> bool:
 
 
 def _is_pair(one: _Found, other: _Found) -> bool:
-    return other.measure.name == _SKEW and one.sign == -other.sign and one.is_together_with(other)
+    of_two = one.of_two and other.of_two
+    return of_two and other.measure.name == _SKEW and one.sign == -other.sign and one.is_together_with(other)
 
 
 def _one_of(group: Sequence[_Found], subject: str) -> _Found:
@@ -225,14 +236,16 @@ def _sentence(found: _Found, last_ms: int) -> str:
     if episode.subject == "pair":
         both = " and ".join(map(str, episode.servers))
         return f"the clock of server {both[0]} or of server {both[-1]} was wrong {when}: {worst}"
-    return f"{measure.words} of {_subject(episode)} was {worst}; {when}, {episode.hours} hours"
+    hours = "1 hour" if episode.hours == 1 else f"{episode.hours:,} hours"
+    return f"{measure.words} of {_subject(episode)} was {worst}; {when}, {hours}"
 
 
 def _subject(episode: Episode) -> str:
-    if episode.subject == "farm":
-        what = "leaves of most servers" if episode.destination else "most servers"
+    if episode.server is None:
+        what = "leaves of most servers" if episode.subject == "leaves" else "most servers"
         return f"{what} ({', '.join(map(str, episode.servers))})"
-    server = f"server {episode.server}"
+    kind = "server" if episode.server < FIRST_LEAF_MEMBER_ID else "member"
+    server = f"{kind} {episode.server}"
     return server if episode.destination is None else f"leaf {leaf_name(episode.destination)}… of {server}"
 
 

@@ -183,7 +183,7 @@ class _Judgement:
         since[begins] = hour
         np.clip(evidence + more, 0.0, 2 * rules.alarm, out=evidence)
         told &= evidence > 0
-        for series in np.flatnonzero((evidence >= rules.alarm) & ~told):
+        for series in map(int, np.flatnonzero((evidence >= rules.alarm) & ~told)):
             self._forget(series, sign, int(since[series]), hour)
         told |= evidence >= rules.alarm
         odd = told & (more > 0)

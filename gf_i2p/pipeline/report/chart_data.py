@@ -159,7 +159,7 @@ class AnomalyRow:
     """An episode: a stretch of hours unlike the past of a server, of a leaf, or of the whole farm."""
 
     subject: str
-    """"server", "leaf", "pair" (one of two servers) or "farm" (most servers)."""
+    """"server", "leaf", "pair" (one of two servers), "farm" or "leaves" (those of most servers)."""
     servers: Sequence[int]
     """Servers and leaf members at which the episode was seen."""
     measure: str

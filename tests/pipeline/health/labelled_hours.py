@@ -10,6 +10,7 @@ judges the table `anomalies` of a lake whose exports `gf-i2p pipeline synth OUT 
 
 import json
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,12 +72,9 @@ def hours_of(farm: LabelledFarm) -> tuple[Table, Table]:
 
 
 def _quiet(call: Any, *arguments: Any) -> Any:
-    with np.errstate(all="ignore"):
-        import warnings
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            return call(*arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of hours without a value
+        return call(*arguments)
 
 
 def _mean(values: NDArray[Any], counts: NDArray[np.bool_]) -> NDArray[Any]:
@@ -89,14 +87,14 @@ def _availability(poster: PosterCourse, up: NDArray[np.bool_]) -> NDArray[Any]:
     covered = np.zeros(len(up))
     lasts = np.diff(np.append(at, at[-1] + 1)) * 60_000
     covered[at] = np.where(up[at], np.minimum(lasts, FRESH_MS), 0)
-    return np.minimum(covered.reshape(-1, 60).sum(1) / HOUR_MS, 1.0)
+    return np.asarray(np.minimum(covered.reshape(-1, 60).sum(1) / HOUR_MS, 1.0))
 
 
 def _flaps(poster: PosterCourse, up: NDArray[np.bool_]) -> NDArray[Any]:
     at = np.flatnonzero(poster.posts)
     changes = np.zeros(len(up))
     changes[at[1:]] = up[at[1:]] != up[at[:-1]]
-    return changes.reshape(-1, 60).sum(1)
+    return np.asarray(changes.reshape(-1, 60).sum(1))
 
 
 def farms(climate: Climate, seed: int, number: int, days: int) -> tuple[list[tuple[str, Table, Table]], list[Any]]:

@@ -81,7 +81,8 @@ def test_it_says_what_was_unlike_the_past_and_when() -> None:
     values = np.full(240, 1000.0)
     values[206:209] = [50.0, 40.0, 60.0]
     (found,) = judged(240, {1: {}, 2: {"tunnels": values}})
-    assert (found.value, found.usual, found.worst_ms) == (40.0, pytest.approx(1000.0), START + 207 * HOUR_MS)
+    assert (found.value, found.worst_ms) == (40.0, START + 207 * HOUR_MS)
+    assert found.usual == pytest.approx(1000.0)
     assert found.score == pytest.approx(np.log(1010 / 50) / np.log(1.1))
     assert found.text == (
         "number of participating tunnels of server 2 was 40 in the worst hour, and is 1,000 usually; "
@@ -201,6 +202,27 @@ def test_a_third_server_that_is_silent_makes_no_clock_wrong() -> None:
     one, two, three = np.full(240, 4000.0), np.zeros(240), np.zeros(240)
     one[200:210], two[200:210], three[200:210] = 2000.0, -2000.0, np.nan
     assert judged(240, {1: {"skew_ms": one}, 2: {"skew_ms": two}, 3: {"skew_ms": three}}) == []
+
+
+def test_a_farm_that_has_shrunk_to_two_has_pairs() -> None:
+    skew, gone = np.zeros(WEEK * 4), np.zeros(WEEK * 4)
+    skew[WEEK * 3 : WEEK * 3 + 10] = 10_000.0
+    gone[WEEK:] = np.nan
+    (found,) = judged(len(skew), {1: {"skew_ms": skew}, 2: {"skew_ms": -skew}, 3: {"skew_ms": gone}})
+    assert (found.subject, found.servers) == ("pair", (1, 2))
+
+
+def test_leaves_of_most_servers_are_one_episode() -> None:
+    values = np.full(240, 0.0)
+    values[200:204] = 12.0
+    other = b64encode(bytes(32), b"-~").decode()
+    both = table(240, {1: {"flaps": values}, 2: {"flaps": values}}, leaf=LEAF)
+    (found,) = episodes(table(240, {1: {}, 2: {}, 3: {}}), both)
+    assert (found.subject, found.server, found.destination, found.servers) == ("leaves", None, None, (1, 2))
+    assert " of leaves of most servers (1, 2) was 12 " in found.text
+    one, two = table(240, {1: {"flaps": values}}, leaf=LEAF), table(240, {1: {"flaps": values}}, leaf=other)
+    leaves = {name: np.concatenate([each, two[name]]) for name, each in one.items()}
+    assert [each.subject for each in episodes(table(240, {1: {}}), leaves)] == ["leaf", "leaf"]
 
 
 @pytest.mark.parametrize(("name", "value"), [("flaps", 12.0), ("availability", 0.2), ("load", 0.95)])

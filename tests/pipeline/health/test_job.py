@@ -49,18 +49,18 @@ def table(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
 
 @pytest.mark.slow  # each job's test of hours makes days one by one, too
 def test_a_rerun_gives_the_same_and_so_does_day_by_day(spark: SparkSession, tmp_path: Path) -> None:
-    rows = reports(1, 0, 30) + reports(1, 30, 31, lag=900) + reports(1, 31, 32)
+    rows = reports(1, 0, 36) + reports(1, 36, 38, lag=900) + reports(1, 38, 39)
     rows += reports(2, 3, 14) + reports(1, 20, 28, farm="2026")
     lake = lake_of(spark, tmp_path / "whole", rows)
     steps: list[str] = []
     figures = job.refresh(spark, lake, on_step=steps.append)
-    assert (figures.records, figures.server_hours, figures.anomalies) == (len(rows), 32 + 29 + 8, 1)
-    assert figures.destination_hours == 32 + 29 + 8
+    assert (figures.records, figures.server_hours, figures.anomalies) == (len(rows), 39 + 36 + 8, 1)
+    assert figures.destination_hours == 39 + 35 + 8, "a day after its server's last record, the leaf is forgotten"
     assert steps == ["hours of servers", "hours of destinations", "anomalies"]
     before = {name: table(spark, lake, name).toArrow() for name in ("server_hours", "destination_hours", "anomalies")}
     files = {*Path(lake.root).rglob("server_hours/**/*.parquet")}
     assert files
-    for day in ("2026-09-21", "2026-09-22"):
+    for day in ("2026-09-21", "2026-09-22", "2026-09-23"):
         job.refresh(spark, lake, span=Span.parse(day, day))
     assert files.isdisjoint(Path(lake.root).rglob("server_hours/**/*.parquet")), "they were made anew"
     for name, rows_before in before.items():

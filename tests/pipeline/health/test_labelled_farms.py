@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,8 +48,15 @@ def test_other_seeds_do_as_well(seed: int) -> None:
 def test_the_judge_counts_right() -> None:
     one_label = {"farm": "a", "kind": "one", "server": 1, "destination": None, "beginMs": 100, "endMs": 200}
     two_label = {"farm": "a", "kind": "two", "server": None, "destination": None, "beginMs": 9e9, "endMs": 9.1e9}
-    labels = [one_label | {"measures": ["lag_ms"]}, two_label | {"measures": ["flaps"]}]
-    one = {"farm": "a", "subject": "server", "server": 1, "servers": [1], "begin_ms": 150, "end_ms": 160}
+    labels: list[dict[str, Any]] = [one_label | {"measures": ["lag_ms"]}, two_label | {"measures": ["flaps"]}]
+    one: dict[str, Any] = {
+        "farm": "a",
+        "subject": "server",
+        "server": 1,
+        "servers": [1],
+        "begin_ms": 150,
+        "end_ms": 160,
+    }
     told = [{**one, "measure": "lag_ms"}, {**one, "measure": "tunnels"}, {**one, "measure": "lag_ms", "farm": "b"}]
     told.append({**one, "measure": "flaps", "begin_ms": 9e9, "end_ms": 9.05e9})
     result = judge(labels, told, 0.5)
@@ -66,14 +74,14 @@ def test_the_jobs_find_the_same_as_the_drawn_hours(spark: SparkSession, tmp_path
     job.refresh(spark, lake)
     labels = json.loads((tmp_path / "exports" / LABELS).read_text())
     rows = [row.asDict() for row in spark.read.parquet(lake.path("anomalies")).collect()]
-    made = spark.read.parquet(lake.path("server_hours")).toPandas()
-    of_jobs = judge(labels, rows, months_of(len(made)))
+    hours = spark.read.parquet(lake.path("server_hours"))
+    of_jobs = judge(labels, rows, months_of(hours.count()))
     of_hours = verdict("usual", seed, 2, days)
     assert of_jobs.found == of_hours.found
     assert of_jobs.false_a_month <= MOST_FALSE
     drawn, _ = labelled_hours.hours_of(LabelledFarm(1, days, seed, CLIMATES["usual"]))
-    made = made[made.farm == "farm-1"].sort_values(["server", "hour_ms"])
+    made = hours.where("farm = 'farm-1'").orderBy("server", "hour_ms").toArrow()
     for name in ("availability", "tunnels", "in_bytes_s", "skew_ms", "lag_ms"):
-        both = np.stack([made[name].to_numpy(float), drawn[name]])
-        near = np.isclose(*both, rtol=0.05, atol=0.06 if name == "availability" else 20.0, equal_nan=True)
+        of_job = made[name].to_numpy().astype(float)
+        near = np.isclose(of_job, drawn[name], rtol=0.05, atol=0.06 if name == "availability" else 20.0, equal_nan=True)
         assert near.mean() > 0.98, name

@@ -21,7 +21,7 @@ BEGAN_MS = 1_735_689_600_000
 
 def courses(farm: LabelledFarm) -> dict[str, Any]:
     """Return all that the farm's records tell, minute by minute."""
-    told = {}
+    told: dict[str, Any] = {}
     for poster in farm.posters:
         told |= {f"{poster.id} {name}": values for name, values in poster.router.items()}
         told |= {f"{poster.id} {name}": getattr(poster, name) for name in ("posts", "up", "clock_ms")}
