@@ -59,7 +59,7 @@ def show(figures: "HealthFigures", servers: "Sequence[ServerSummary]", anomalies
     if len(servers) > _SHOWN_SERVERS:
         lines.append(f"and more servers than {_SHOWN_SERVERS}: --farm shows one farm's servers")
     if anomalies:
-        lines += ["", "Unlike a server's own past, newest first:"]
+        lines += ["", "Unlike the past, newest first:"]
         lines += [f"  {printable(each.farm)}: {each.text}" for each in anomalies[:_SHOWN_ANOMALIES]]
         if len(anomalies) > _SHOWN_ANOMALIES:
             lines.append("  and more; --json shows all")

@@ -52,6 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--faults", action="store_true", help="add a farm with broken files and lines, listed in manifest.json"
     )
+    parser.add_argument(
+        "--incidents",
+        choices=("usual", "other"),
+        metavar="CLIMATE",
+        help="make farms with incidents, listed in labels.json; usual: as when the rules of health were made, other: "
+        "other days, noise and strengths; only --farms, --days and --seed count",
+    )
     parser.add_argument("--level", type=whole_number(9), default=1, metavar="L", help="gzip level, 1 to 9 (default: 1)")
     parser.add_argument("--jobs", type=whole_number(256), metavar="J", help="processes (default: one for each core)")
 
@@ -60,6 +67,8 @@ def run(options: argparse.Namespace) -> Answer:
     """Make the histories. Raises `PipelineError` and `OSError`."""
     from gf_i2p.pipeline.synth.job import SynthOptions, synth  # noqa: PLC0415 -- the simulator is needed here only
 
+    if options.incidents is not None:
+        return _labelled(options)
     job_options = SynthOptions(
         out=options.out,
         farms=options.farms,
@@ -81,4 +90,20 @@ def run(options: argparse.Namespace) -> Answer:
         f"{figures.bytes / 1e6:,.1f} MB on the disk\n"
         f"{figures.life_seconds:.1f} s to simulate lives, {figures.seconds:.1f} s to write: "
         f"{figures.rows_per_second:,.0f} lines/s",
+    )
+
+
+def _labelled(options: argparse.Namespace) -> Answer:
+    from gf_i2p.pipeline.synth.job import make_empty, midnight_ms  # noqa: PLC0415
+    from gf_i2p.pipeline.synth.labelled_farm import LABELS, write_labelled  # noqa: PLC0415 -- needs the extra spark
+
+    make_empty(options.out)
+    with ProgressLine() as progress:
+        figures = write_labelled(
+            options.out, options.incidents, options.farms, options.days, options.seed, midnight_ms(0), progress
+        )
+    return Answer(
+        asdict(figures),
+        f"{figures.entries:,} entries of {figures.farms:,} farms and {figures.days:,} days\n"
+        f"{figures.incidents:,} incidents, listed in {options.out / LABELS}",
     )

@@ -1,140 +1,64 @@
-"""Finds anomalies: hours in which a figure is far from the median of the same server's last seven days.
+"""Finds the episodes of all farms: stretches of hours unlike the past of the same server, leaf or farm.
 
-The unit of the distance is the spread: the median distance from the median (MAD), scaled to equal the standard
-deviation of normal noise. The spread has a floor, so that 99.9 % is no anomaly for a server that has always been at
-100 %. An hour that was watched for less than a quarter of an hour is no anomaly, and no past hour either.
+The rule is `episodes.episodes`. Spark brings a farm's hours together, and a Python worker judges one farm at a time. A
+year of a server with two leaves is 26,280 rows of about 100 bytes.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import Window
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import functions as fn
 
-from gf_i2p.pipeline.days import DAY_MS, HOUR_MS
-from gf_i2p.pipeline.health.status_reports import day_of
+from gf_i2p.pipeline.health.episodes import Episode, episodes
+from gf_i2p.pipeline.health.measures import OF_LEAVES, OF_SERVERS, Measure
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-PAST_MS: Final = 7 * DAY_MS
-LEAST_HOURS: Final = 24
-"""Least number of past hours that an hour is compared with; with fewer, the hour is not judged."""
-MOST_SPREADS: Final = 5.0
-"""Distance from the median, in spreads, above which an hour is an anomaly."""
-LEAST_WATCHED_MS: Final = HOUR_MS // 4
-_NORMAL: Final = 1.4826
-"""The standard deviation of normal noise, divided by the MAD of the same noise."""
-
-
-@dataclass(frozen=True, slots=True)
-class HourlyFigure:
-    """A column of `server_hours` that is compared with the past."""
-
-    name: str
-    """A column of `server_hours`."""
-    floor: float
-    """The least spread, in the unit of the column."""
-    share: float
-    """The least spread as a share of the median."""
-    words: str
-    """Name of the figure in sentences."""
-    unit: str = ""
-    scale: float = 1.0
-    """Factor from the column to the figure in sentences."""
-    digits: int = 0
-    only: str | None = None
-    """The side of the median on which an hour can be an anomaly: "low" or "high"; None: both sides."""
-
-
-MEASURES: Final = (
-    HourlyFigure("availability", 0.02, 0.0, "availability", " %", 100.0, 1, only="low"),
-    HourlyFigure("lag_ms", 20.0, 0.1, "job lag", " ms", only="high"),
-    HourlyFigure("tunnels", 10.0, 0.05, "participating tunnels"),
-    HourlyFigure("in_bytes_s", 4096.0, 0.05, "inbound bandwidth", " bytes/s"),
-    HourlyFigure("out_bytes_s", 4096.0, 0.05, "outbound bandwidth", " bytes/s"),
-    HourlyFigure("known_peers", 50.0, 0.05, "known peers"),
-    HourlyFigure("skew_ms", 500.0, 0.0, "clock skew", " ms"),
+_SERVERS: Final = ("farm", "server", "hour_ms", "watched_ms", *(each.name for each in OF_SERVERS))
+_LEAVES: Final = ("farm", "server", "hour_ms", "watched_ms", "destination", *(each.name for each in OF_LEAVES))
+EPISODES: Final = (
+    "farm string, subject string, server bigint, destination string, servers array<bigint>, measure string, "
+    "begin_ms bigint, end_ms bigint, hours bigint, worst_ms bigint, value double, usual double, spread double, "
+    "score double, text string"
 )
+"""The columns of the table `anomalies`: the farm, and the fields of `Episode`."""
+_ARROW: Final = {
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "array<bigint>": pa.list_(pa.int64()),
+}
+_SCHEMA: Final = pa.schema([(name, _ARROW[kind]) for name, kind in (each.split() for each in EPISODES.split(", "))])
 
 
-def anomalies(server_hours: "DataFrame") -> "DataFrame":
-    """Return a row for each anomaly: farm, server, hour, measure, value, usual value, spread, score and text.
-
-    The usual value is the median of the past hours. The score is the distance of the value from the usual value,
-    divided by the spread. `server_hours`: the hours to judge, and the hours of the seven days before. All hours in the
-    frame are judged.
-    """
-    judged = server_hours.where(fn.col("watched_ms") >= LEAST_WATCHED_MS)
-    values = fn.array(
-        *(
-            fn.struct(fn.lit(each.name).alias("measure"), fn.col(each.name).cast("double").alias("value"))
-            for each in MEASURES
-        )
+def anomalies(server_hours: "DataFrame", destination_hours: "DataFrame") -> "DataFrame":
+    """Return a row for each episode, with the columns of `EPISODES`. All hours in the frames are judged."""
+    servers, leaves = (
+        hours.select(fn.col("farm").cast("string").alias("farm"), *names[1:]).groupBy("farm")
+        for hours, names in ((server_hours, _SERVERS), (destination_hours, _LEAVES))
     )
-    figures = judged.select("farm", "server", "hour_ms", fn.inline(values)).where(fn.col("value").isNotNull())
-    past = Window.partitionBy("farm", "server", "measure").orderBy("hour_ms").rangeBetween(-PAST_MS, -1)
-    value, usual, spread, score = (fn.col(name) for name in ("value", "usual", "spread", "score"))
-    floor = _by_measure(lambda each: fn.greatest(fn.lit(each.floor), fn.abs(usual) * each.share))
-    distances = fn.sort_array(fn.transform("past", lambda each: fn.abs(each - usual)))
-    scored = (
-        figures.withColumn("past", fn.sort_array(fn.collect_list("value").over(past)))
-        .where(fn.size("past") >= LEAST_HOURS)
-        .withColumn("usual", _median(fn.col("past")))
-        .withColumn("spread", fn.greatest(_median(distances) * _NORMAL, floor))
-        .withColumn("score", fn.abs(value - usual) / spread)
-    )
-    measure = fn.col("measure")
-    good_news = [
-        (measure == each.name) & ((value > usual) if each.only == "low" else (value < usual))
-        for each in MEASURES
-        if each.only is not None
-    ]
-    return scored.where((score > MOST_SPREADS) & ~reduce(or_, good_news)).select(
-        "farm", "server", "hour_ms", "measure", "value", "usual", "spread", "score", _sentence().alias("text")
-    )
+    return servers.cogroup(leaves).applyInArrow(_of_farm, EPISODES)
 
 
-def _median(in_order: "Column") -> "Column":
-    """Return the median of sorted numbers; there must be at least one."""
-    size = fn.size(in_order)
-    low, high = fn.floor((size + 1) / 2), fn.floor(size / 2) + 1
-    return (fn.element_at(in_order, low.cast("int")) + fn.element_at(in_order, high.cast("int"))) / 2
+def _of_farm(servers: pa.Table, leaves: pa.Table) -> pa.Table:
+    if not servers.num_rows:
+        return _SCHEMA.empty_table()
+    farm = servers["farm"][0].as_py()
+    found = episodes(_numpy(servers, OF_SERVERS), _numpy(leaves, OF_LEAVES))
+    return pa.Table.from_pylist([{"farm": farm, **_fields(each)} for each in found], _SCHEMA)
 
 
-def _by_measure(make: Callable[[HourlyFigure], "Column"]) -> "Column":
-    """Return a column that has, in each row, the value that `make` gives for the row's measure."""
-    column = fn.when(fn.lit(False), make(MEASURES[0]))
-    for each in MEASURES:
-        column = column.when(fn.col("measure") == each.name, make(each))
-    return column
+def _numpy(table: pa.Table, measures: tuple[Measure, ...]) -> dict[str, NDArray[Any]]:
+    """Return the columns; unknown numbers become NaN."""
+    columns = {name: table[name].to_numpy() for name in ("server", "hour_ms", "watched_ms")}
+    columns |= {each.name: table[each.name].to_numpy().astype(np.float64) for each in measures}
+    if "destination" in table.column_names:
+        columns["destination"] = table["destination"].to_numpy()
+    return columns
 
 
-def _sentence() -> "Column":
-    """Return a column of sentences for the operator: measure, server, value, hour, usual value and spread.
-
-    The sentence quotes no text of a record, because any server may write any text into a record.
-    """
-    hour = fn.lpad(fn.floor(fn.col("hour_ms") % DAY_MS / HOUR_MS).cast("string"), 2, "0")
-    return fn.concat(
-        _by_measure(lambda each: fn.lit(f"{each.words} of server ")),
-        fn.col("server").cast("string"),
-        fn.lit(" was "),
-        _shown("value"),
-        fn.lit(" in the hour from "),
-        day_of(fn.col("hour_ms")),
-        fn.lit(" "),
-        hour,
-        fn.lit(":00 UTC; usual is "),
-        _shown("usual"),
-        fn.lit(", give or take "),
-        _shown("spread"),
-    )
-
-
-def _shown(name: str) -> "Column":
-    number = fn.col(name)
-    return _by_measure(lambda each: fn.concat(fn.format_number(number * each.scale, each.digits), fn.lit(each.unit)))
+def _fields(episode: Episode) -> dict[str, Any]:
+    return {name: getattr(episode, name) for name in _SCHEMA.names if name != "farm"}

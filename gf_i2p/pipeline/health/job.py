@@ -1,4 +1,4 @@
-"""The job `health`: figures of servers and destinations, hour by hour, and the hours unlike a server's past.
+"""The job `health`: figures of servers and destinations, hour by hour, and the episodes unlike their past.
 
 The job computes whole days, from the entries of these days and of the day before, so a rerun gives the same rows. Each
 hour is summed up alone, and then the sums of consecutive hours are joined: see `server_hours` and `destination_hours`.
@@ -14,7 +14,7 @@ from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.days import ALL_DAYS, Span, spans_around
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.health.anomalies import anomalies
+from gf_i2p.pipeline.health.anomalies import EPISODES, anomalies
 from gf_i2p.pipeline.health.destination_hours import destination_hours
 from gf_i2p.pipeline.health.server_hours import server_hours
 from gf_i2p.pipeline.health.status_reports import extents, in_days
@@ -30,6 +30,7 @@ MAX_SERVERS: Final = 1000
 """Most servers in a summary."""
 MAX_ANOMALIES: Final = 1000
 _HOURS: Final = "farm string, day string, server bigint, hour_ms bigint"
+_LEAVES: Final = f"{_HOURS}, watched_ms bigint, destination string, availability double, flaps bigint, load double"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,18 @@ class ServerSummary:
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """A row of the table `anomalies`: see `anomalies.anomalies`."""
+    """A row of the table `anomalies`: an episode. See `episodes.Episode`."""
 
     farm: str
-    server: int
-    hour_ms: int
+    subject: str
+    server: int | None
+    destination: str | None
+    servers: list[int]
     measure: str
+    begin_ms: int
+    end_ms: int
+    hours: int
+    worst_ms: int
     value: float
     usual: float
     spread: float
@@ -120,7 +127,7 @@ def refresh(
     if hours is None or counts is None or not counts[0]:
         farms = "any farm" if farm is None else f"farm {farm!r}"
         raise PipelineError(f"The lake has no status records of {farms} on these days: check what ingest has read.")
-    anomalies(hours).write.mode("overwrite").parquet(lake.path("anomalies"))
+    _write_anomalies(spark, lake, hours)
     leaves = tables.read_table(spark, lake, "destination_hours")
     return HealthFigures(
         records=counts[1],
@@ -154,12 +161,13 @@ def summarize(
         *(fn.avg(name).alias(name) for name in ("lag_ms", "tunnels", "in_bytes_s", "out_bytes_s")),
     )
     servers = by_server.orderBy("farm", "server").limit(MAX_SERVERS + 1).collect()
-    unusual = _of_farm(_existing(tables.read_table(spark, lake, "anomalies"), lake, "anomalies", "health"), farm)
+    unusual = _of_farm(tables.read_columns(spark, lake, "anomalies", EPISODES), farm)
     if span.since_ms is not None:
-        unusual = unusual.where(fn.col("hour_ms") >= span.since_ms)
+        unusual = unusual.where(fn.col("end_ms") > span.since_ms)
     if span.until_ms is not None:
-        unusual = unusual.where(fn.col("hour_ms") < span.until_ms)
-    newest = unusual.orderBy(fn.desc("hour_ms"), fn.desc("score"), "farm", "server", "measure").limit(MAX_ANOMALIES + 1)
+        unusual = unusual.where(fn.col("begin_ms") < span.until_ms)
+    in_order = (fn.desc("end_ms"), fn.desc("score"), "farm", "servers", "destination", "measure")
+    newest = unusual.orderBy(*in_order).limit(MAX_ANOMALIES + 1)
     return (
         [ServerSummary(**row.asDict()) for row in servers],
         [Anomaly(**row.asDict()) for row in newest.collect()],
@@ -180,6 +188,12 @@ def _write(rows: "DataFrame", lake: Lake, table: str) -> None:
     """Replace the days that `rows` has in a table, one file for each day."""
     parts = PARTITIONS[table]
     rows.repartition(*parts).write.mode("overwrite").partitionBy(*parts).parquet(lake.path(table))
+
+
+def _write_anomalies(spark: "SparkSession", lake: Lake, hours: "DataFrame") -> None:
+    """Make the table `anomalies` anew, from all hours. `hours`: the table `server_hours`."""
+    leaves = tables.read_columns(spark, lake, "destination_hours", _LEAVES)
+    anomalies(hours, leaves).write.mode("overwrite").parquet(lake.path("anomalies"))
 
 
 def refresh_days(
@@ -204,7 +218,7 @@ def refresh_days(
         _write(destination_hours(near, near_extents, span), lake, "destination_hours")
     all_hours = tables.read_table(spark, lake, "server_hours")
     assert all_hours is not None
-    anomalies(all_hours).write.mode("overwrite").parquet(lake.path("anomalies"))
+    _write_anomalies(spark, lake, all_hours)
 
 
 def _extents(entries: "DataFrame", hours: "DataFrame", span: Span) -> "DataFrame":

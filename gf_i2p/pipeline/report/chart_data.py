@@ -157,14 +157,18 @@ class SmallLines:
 
 @dataclass(frozen=True, slots=True)
 class AnomalyRow:
-    """An hour unlike a server's own past."""
+    """An episode: a stretch of hours unlike the past of a server, of a leaf, or of the whole farm."""
 
-    server: int
-    hour_ms: int
+    subject: str
+    """"server", "leaf", "pair" (one of two servers), "farm" or "leaves" (those of most servers)."""
+    servers: Sequence[int]
+    """Servers and leaf members at which the episode was seen."""
     measure: str
-    value: float | None
-    usual: float | None
+    begin_ms: int
+    end_ms: int
+    hours: int
     score: float
+    """Distance of the oddest hour from the usual value, in spreads."""
     text: str
 
 

@@ -20,7 +20,6 @@ from gf_i2p.pipeline.report.layout import (
     across,
     axis,
     block,
-    dot,
     folded,
     grid,
     legend,
@@ -36,6 +35,8 @@ _LANE: Final = 26
 _HEAT: Final = 20
 _STRIP: Final = 22
 _LINE: Final = 34
+_STRONG: Final = 10
+"""Spreads of the worst hour from which on an episode is drawn as strong."""
 LEVELS: Final = (
     (0.999, "99.9 % and more"),
     (0.99, "99 %"),
@@ -229,49 +230,51 @@ def _lines(
     )
 
 
-def anomalies(hours: Anomalies, period: Period) -> Markup:
-    """Draw a dot for each anomaly, an hour unlike the server's own past; list the anomalies, the strongest first."""
-    if not hours.strongest:
-        return note("No hour was unlike its server's own past.")
-    servers = sorted({each.server for each in hours.strongest})
+def anomalies(found: Anomalies, period: Period) -> Markup:
+    """Draw a bar for each episode, in the rows of all servers that it was seen at; list them, the strongest first."""
+    if not found.strongest:
+        return note("No hour was unlike the past.")
+    servers = sorted({server for each in found.strongest for server in each.servers})
     rows = []
     for server in servers[:MAX_SERVERS]:
-        of_server = [each for each in hours.strongest if each.server == server]
-        dots = [
-            dot(
-                across(period, each.hour_ms),
-                _STRIP / 2,
-                "strong" if each.score >= 10 else "weak",
-                f"{formats.moment(each.hour_ms)} UTC, {each.measure}: {each.text} (score {formats.figure(each.score)})",
+        of_server = [each for each in found.strongest if server in each.servers]
+        bars = [
+            block(
+                across(period, each.begin_ms),
+                across(period, each.end_ms),
+                3,
+                _STRIP - 6,
+                "strong" if each.score >= _STRONG else "weak",
+                each.text,
             )
             for each in of_server
         ]
         name = formats.server(server)
-        about = f"{name}: {formats.plural(len(of_server), 'unusual hour')}"
-        rows.append(row(name, plot(_STRIP, about, grid(period, _STRIP), *dots), formats.count(len(of_server))))
+        about = f"{name}: {formats.plural(len(of_server), 'unusual episode')}"
+        rows.append(row(name, plot(_STRIP, about, grid(period, _STRIP), *bars), formats.count(len(of_server))))
     cells = (
         (
-            formats.moment(each.hour_ms),
-            formats.server(each.server),
+            formats.moment(each.begin_ms),
+            formats.lasting(each.end_ms - each.begin_ms),
             each.measure,
             each.text,
             formats.figure(each.score),
         )
-        for each in sorted(hours.strongest, key=lambda each: -each.score)
+        for each in sorted(found.strongest, key=lambda each: -each.score)
     )
-    hidden = hours.total - len(hours.strongest)
+    hidden = found.total - len(found.strongest)
     text = (
-        f"The strongest {len(hours.strongest)} of {formats.count(hours.total)}."
+        f"The strongest {len(found.strongest)} of {formats.count(found.total)}."
         if hidden
-        else f"All {len(hours.strongest)}."
+        else f"All {len(found.strongest)}."
     )
     return joined(
-        legend(("strong", "score of 10 and more (large)"), ("weak", "score of 5 to 10 (small)")),
+        legend(("strong", f"{_STRONG} spreads and more in the worst hour"), ("weak", "less")),
         _rows(*rows, axis(period)),
         note(text),
         folded(
-            "The unusual hours",
-            table(["hour (UTC)", "server", "measure", "what", "score"], cells, "Unusual hours", text_columns=4),
+            "The unusual episodes",
+            table(["begin (UTC)", "for", "measure", "what", "spreads"], cells, "Unusual episodes", text_columns=4),
         ),
     )
 

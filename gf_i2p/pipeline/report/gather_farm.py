@@ -192,15 +192,19 @@ def loads(destination_hours: DataFrame, period: Period) -> SmallLines:
     return SmallLines(stretch_ms, lines, max(total - len(lines), 0))
 
 
-def anomalies(frame: DataFrame, period: Period) -> Anomalies:
-    """Return up to `MAX_ANOMALIES` anomalies, the strongest first, and the number of all anomalies."""
-    inside = _hours(frame, period)
-    rows = inside.orderBy(sf.desc("score"), "hour_ms", "server", "measure").limit(MAX_ANOMALIES).collect()
+def anomalies(frame: DataFrame, period: Period) -> Anomalies | None:
+    """Return up to `MAX_ANOMALIES` episodes, the strongest first, and the number of all episodes.
+
+    None: an earlier version of gf-i2p made the table, with a row for each hour.
+    """
+    if "begin_ms" not in frame.columns:
+        return None
+    inside = frame.where((sf.col("end_ms") > period.since_ms) & (sf.col("begin_ms") < period.until_ms))
+    in_order = (sf.desc("score"), "begin_ms", "servers", "destination", "measure")
+    rows = inside.orderBy(*in_order).limit(MAX_ANOMALIES).collect()
     return Anomalies(
         [
-            AnomalyRow(
-                row.server, row.hour_ms, row.measure or "", row["value"], row.usual, row.score or 0.0, row.text or ""
-            )
+            AnomalyRow(row.subject, row.servers, row.measure, row.begin_ms, row.end_ms, row.hours, row.score, row.text)
             for row in rows
         ],
         len(rows) if len(rows) < MAX_ANOMALIES else inside.count(),

@@ -111,7 +111,7 @@ def _tiles(farm: FarmReport) -> Markup:
         without = sum(end - start for start, end, who in spans if who is None)
         figures.append(("nobody published", formats.percent(without / farm.period.length_ms)))
     if farm.anomalies is not None:
-        figures.append(("unusual hours", formats.count(farm.anomalies.total)))
+        figures.append(("unusual episodes", formats.count(farm.anomalies.total)))
     return element(
         "dl", *(element("div", element("dt", name), element("dd", value)) for name, value in figures), class_="tiles"
     )

@@ -17,7 +17,7 @@ from gf_i2p.farm.choice.candidates import PUBLISHES
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.days import HOUR_MS
-from gf_i2p.pipeline.health.anomalies import LEAST_WATCHED_MS
+from gf_i2p.pipeline.health.episodes import LEAST_WATCHED_MS
 from gf_i2p.pipeline.health.status_reports import FRESH_MS, MEMORY_MS, reports
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake

@@ -110,9 +110,7 @@ class _Farm:
 def synth(options: SynthOptions, *, say: Callable[[str], None] = lambda _: None) -> SynthFigures:
     """Make all histories. `say`: called with each step. Raises `PipelineError` and `OSError`."""
     out = options.out
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise PipelineError(f"{out} exists already: give a directory that is new, or empty, for the histories.")
-    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_empty(out)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gf-i2p-synth-") as scratch, _pool(options) as pool:
         kinds = _simulate(pool, options, Path(scratch), say)
@@ -138,6 +136,13 @@ def synth(options: SynthOptions, *, say: Callable[[str], None] = lambda _: None)
         life_seconds=simulated - began,
         seconds=time.monotonic() - simulated,
     )
+
+
+def make_empty(out: Path) -> None:
+    """Make a directory for histories. Raises `PipelineError` if the directory holds something, and `OSError`."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise PipelineError(f"{out} exists already: give a directory that is new, or empty, for the histories.")
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def midnight_ms(day: int) -> int:

@@ -86,18 +86,14 @@ def _lines(chance: random.Random, highest: float, *, gaps: bool) -> SmallLines:
 
 
 def _anomalies(chance: random.Random) -> Anomalies:
-    rows = [
-        AnomalyRow(
-            chance.choice([1, 2, 4]),
-            PERIOD.since_ms + chance.randrange(24 * 21) * HOUR_MS,
-            measure,
-            1200.0,
-            80.0,
-            chance.uniform(5, 30),
-            f"{measure} was 1,200, usual are 80 (of its last 7 days)",
-        )
-        for measure in ["lag_ms", "tunnels", "availability", "skew_ms"] * 6
-    ]
+    rows = []
+    for measure in ["lag_ms", "tunnels", "availability", "skew_ms"] * 6:
+        subject, servers = chance.choice([("server", (1,)), ("leaf", (2,)), ("pair", (1, 2)), ("farm", (1, 2, 4))])
+        begin_ms = PERIOD.since_ms + chance.randrange(24 * 21) * HOUR_MS
+        text = f"{measure} was 1,200 in the worst hour, and is 80 usually"
+        hours = chance.randrange(1, 30)
+        end_ms = begin_ms + hours * HOUR_MS
+        rows.append(AnomalyRow(subject, servers, measure, begin_ms, end_ms, hours, chance.uniform(2, 30), text))
     return Anomalies(rows, 31)
 
 

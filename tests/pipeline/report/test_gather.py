@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.health.anomalies import EPISODES
 from gf_i2p.pipeline.lake.paths import PARTITIONS, Lake
 from gf_i2p.pipeline.report import gather_farm
 from gf_i2p.pipeline.report.chart_data import Period, Report, Turn
@@ -27,8 +28,7 @@ SCHEMAS = {
     "flaps long, longest_gap_ms long",
     "destination_hours": "farm string, day string, hour_ms long, server long, destination string, records long, "
     "availability double, load double",
-    "anomalies": "farm string, server long, hour_ms long, measure string, value double, usual double, spread double, "
-    "score double, text string",
+    "anomalies": EPISODES,
     "backtest": "farm string, parameters string, in_force string, live boolean, farm_ms long, outage_ms long, "
     "changes long, unneeded long, stale_ms long, missing_ms long, set_changes long, imbalance_ms double, cost double, "
     "recommended boolean, gain double, gain_low double, gain_high double, saved_s double, advice string",
@@ -107,7 +107,26 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
         spark,
         lake,
         "anomalies",
-        [("web", 2, at(hour), "lag_ms", 900.0, 9.0, 1.0, 5.0 + hour, f"odd {hour}") for hour in range(3)],
+        [
+            (
+                "web",
+                "server",
+                2,
+                None,
+                [2],
+                "lag_ms",
+                at(hour),
+                at(hour + 1),
+                1,
+                at(hour),
+                900.0,
+                9.0,
+                1.0,
+                5.0 + hour,
+                "",
+            )
+            for hour in range(3)
+        ],
     )
     write(
         spark,
@@ -244,7 +263,10 @@ def test_what_is_too_much_is_summed_up(spark: "SparkSession", lake: Lake, monkey
     weights = gather_farm.weights(read(spark, lake, "decisions"), period)
     assert ([line.name for line in weights.lines], weights.others) == (["leaf2"], 1)
     anomalies = gather_farm.anomalies(read(spark, lake, "anomalies"), period)
+    assert anomalies is not None
     assert (len(anomalies.strongest), anomalies.total) == (1, 3)
+    older = read(spark, lake, "anomalies").drop("begin_ms")
+    assert gather_farm.anomalies(older, period) is None
     trials = gather_farm.backtest(read(spark, lake, "backtest"), period)
     assert ([each.live for each in trials.trials], trials.total) == ([True], 3)
     timeline = gather_farm.timeline(read(spark, lake, "entries"), None, period)

@@ -78,7 +78,7 @@ def hostile() -> Report:
     assert web.heat is not None
     assert web.weights is not None
     assert made.floodfills is not None
-    found = Anomalies([AnomalyRow(1, PERIOD.since_ms, HOSTILE, None, None, 9.0, HOSTILE)], 1)
+    found = Anomalies([AnomalyRow(HOSTILE, (1,), HOSTILE, PERIOD.since_ms, PERIOD.until_ms, 9, 9.0, HOSTILE)], 1)
     assert web.backtest is not None
     trials = [
         replace(each, parameters=f'{{"{HOSTILE[:8]}": 1}}' if at else HOSTILE)
