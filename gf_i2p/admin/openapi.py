@@ -109,7 +109,10 @@ def _paths() -> _Json:
                     {
                         "entries": _list("Entry"),
                         "commit": _COUNT,
-                        "newest": {"type": "boolean", "description": "whether nothing newer was committed"},
+                        "newest": {
+                            "type": "boolean",
+                            "description": "true: nothing newer was committed when this was asked; false: not known",
+                        },
                     }
                 ),
                 ("409", "410", "503"),

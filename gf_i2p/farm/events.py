@@ -4,7 +4,7 @@ The events follow from the log alone, so every server tells the same. A node add
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -63,6 +63,18 @@ def _picture(state: FarmState) -> _Picture:
     )
 
 
+def in_order(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return encoded events in the order of their dates. An event without a date stays behind the event before it.
+
+    A node tells of a new leader before it has read the rest of its log.
+    """
+    dates, last = [], 0
+    for event in events:
+        last = last if event["date"] is None else event["date"]
+        dates.append(last)
+    return [event for _, event in sorted(zip(dates, events, strict=True), key=lambda each: each[0])]
+
+
 class EventLog:
     """The last `MOST` events of a farm, as one node sees them."""
 
@@ -79,18 +91,19 @@ class EventLog:
         """Tell no changes up to this state, which comes from a snapshot."""
         self._before = _picture(state)
 
-    def note(self, state: FarmState, index: int, now_ms: int) -> None:
-        """Tell the changes since the last call. `index`: of the last entry that was applied. `now_ms`: the node's time.
+    def note(self, state: FarmState, index: int, now_ms: int | None) -> None:
+        """Tell the changes since the last call. `index`: of the last entry that was applied.
 
-        Farm time stands still while records are few, so what happens now has the node's time. An entry that is older
-        than `LATE_MS` by farm time was written while this node was away.
+        Farm time stands still while records are few, so what happens now has the node's time, `now_ms`. None: the
+        entries were in the log before the node started. If farm time is more than `LATE_MS` away, the node was away
+        when the entries were written, or the node's clock is wrong.
         """
         before, now = self._before, _picture(state)
         if now != before:
             self._before = now
-            is_late = state.now_ms is None or now_ms - state.now_ms > LATE_MS
+            is_now = now_ms is not None and state.now_ms is not None and abs(now_ms - state.now_ms) <= LATE_MS
             for text in _changes(before, now, state):
-                self.add(text, state.now_ms if is_late else now_ms, index)
+                self.add(text, now_ms if is_now else state.now_ms, index)
 
     def add(self, text: str, date_ms: int | None, index: int) -> None:
         """Add an event."""

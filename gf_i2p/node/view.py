@@ -85,7 +85,7 @@ class FarmView:
             self._take_received()
             while core.log.base <= self.applied < core.applicable and not self._driver.halted:
                 await self._apply_page(self._next_page())
-                self.events.note(self.state, self.applied, now_ms())
+                self.events.note(self.state, self.applied, now_ms() if self.applied > self._news_from else None)
                 self._keep_snapshot()
                 if self.applied < core.applicable:
                     await asyncio.sleep(0)  # a long log must not keep heartbeats waiting

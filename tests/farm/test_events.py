@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gf_i2p.farm.events import LATE_MS, MOST, EventLog
+from gf_i2p.farm.events import LATE_MS, MOST, EventLog, in_order
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 from tests.farm.fed_farm import Farm
@@ -84,10 +84,22 @@ def test_what_happens_now_has_the_nodes_time_and_what_is_learned_late_has_farm_t
     farm.lasts(60_000)
     farm_time = farm.state.now_ms
     assert farm_time is not None
-    for late_ms, date in ((0, farm_time), (LATE_MS, farm_time + LATE_MS), (LATE_MS + 1, farm_time)):
+    for now_ms, date in (
+        (farm_time, farm_time),
+        (farm_time + LATE_MS, farm_time + LATE_MS),
+        (farm_time + LATE_MS + 1, farm_time),  # the node was away
+        (farm_time - LATE_MS - 1, farm_time),  # the node's clock is behind
+        (None, farm_time),  # the node reads its log again
+    ):
         events = EventLog()
-        events.note(farm.state, farm.index, farm_time + late_ms)
+        events.note(farm.state, farm.index, now_ms)
         assert {event.date_ms for event in events.after(0)} == {date}
+
+
+def test_events_are_told_in_the_order_of_their_dates() -> None:
+    dates = [None, 50, 10, None, 30]
+    events = [{"number": number, "date": date} for number, date in enumerate(dates, 1)]
+    assert [event["number"] for event in in_order(events)] == [1, 3, 4, 5, 2]
 
 
 def test_a_state_from_a_snapshot_is_where_the_events_begin() -> None:

@@ -11,8 +11,8 @@ from gf_i2p.netdb.encoding import from_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.wire.limits import MAX_ID
 
-_BEGINNING: Final = re.compile(r"([a-z2-7]{8,51})(?:…)?(?:\.b32\.i2p)?")
-"""The beginning of a b32 address. Other words, such as a hash in base64, are longer or shorter."""
+_BEGINNING: Final = re.compile(r"([a-z2-7]{8,52})(?:…)?(?:\.b32\.i2p)?")
+"""The beginning of a b32 address."""
 
 
 class Action(NamedTuple):
@@ -66,11 +66,11 @@ def leaf(text: str) -> bytes | str:
         return from_b32_address(text.lower())
     except StructureError:
         pass
-    if (beginning := _BEGINNING.fullmatch(text.lower())) is not None:
-        return beginning[1]
     try:
         return a_hash(text, "the hash")
     except RecordError as error:
+        if (beginning := _BEGINNING.fullmatch(text.lower())) is not None:
+            return beginning[1]
         raise argparse.ArgumentTypeError(
             f"{text[:80]!r}: expected an address that ends in .b32.i2p, its first 8 letters or more, or a hash of 32 "
             "bytes in I2P's base64"

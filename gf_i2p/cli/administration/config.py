@@ -73,7 +73,7 @@ def _export(options: argparse.Namespace) -> Answer:
         return config_secrets.export(options, farm, server)
     text = farm.encode(server, datetime.now(UTC))
     if options.out is None:
-        return Answer({"file": None, "text": text}, text.rstrip("\n"))
+        return Answer({"file": None, "text": text}, text.rstrip("\n"), is_file=True)
     try:
         with options.out.open("x", encoding="utf-8") as file:
             file.write(text)

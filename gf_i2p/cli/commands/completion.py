@@ -23,4 +23,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Answer:
     """Print the script. `options.all_commands` makes the parser of all commands."""
     script = shtab.complete(options.all_commands(), shell=options.shell)
-    return Answer({"shell": options.shell, "script": script}, script)
+    return Answer({"shell": options.shell, "script": script}, script, is_file=True)

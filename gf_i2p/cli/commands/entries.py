@@ -47,10 +47,10 @@ def run(options: argparse.Namespace) -> Answer | Exit:
     """
     newest = min(options.last or _NEWEST, options.limit)
     extent = f"limit={newest}" if options.first is None else f"limit={options.limit}&first={options.first}"
-    exactly = "&stale=0" if options.newest else ""
+    exactly = "&stale=0" if options.newest or options.directory.is_file() else ""  # from afar, the leader is asked
     answer = ask(options.directory, "GET", f"/v1/entries?{extent}{exactly}")
     if not answer["newest"] and not options.json:
-        tell("gf-i2p: newer entries may exist: this server does not lead, or hears no majority")
+        tell("gf-i2p: newer entries may exist: this server does not lead, or has not heard a majority in time")
     if not options.follow:
         return Answer(answer, show_entries(answer, full=options.full))
     following = answer["commit"] + 1 if options.first is None else options.first

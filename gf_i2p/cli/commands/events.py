@@ -3,6 +3,7 @@
 import argparse
 import json
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,7 @@ from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.local_client import ask, ask_on
 from gf_i2p.cli.shared.terminal import printable
-from gf_i2p.farm.events import MOST
+from gf_i2p.farm.events import MOST, in_order
 
 _POLL_SECONDS: Final = 1.0
 
@@ -32,8 +33,7 @@ def run(options: argparse.Namespace) -> Answer | Exit:
     With `--follow`, print each event as a line, or as a JSON object with `--json`. Raises `CommandError`.
     """
     answer = ask(options.directory, "GET", "/v1/events")
-    # A node tells of a new leader before it has read the rest of its log.
-    events: list[dict[str, Any]] = sorted(answer["events"], key=lambda event: event["date"] or 0)[-options.last :]
+    events = in_order(answer["events"])[-options.last :]
     if not options.follow:
         text = "\n".join(_line(event) for event in events)
         return Answer({"events": events}, text or "(nothing has happened yet)", is_report=True)
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> Answer | Exit:
             events = [event for event in answer["events"] if (event["date"] or 0) > last_date]
 
 
-def _line(event: dict[str, Any]) -> str:
+def _line(event: Mapping[str, Any]) -> str:
     date = event["date"]
     when = "(time not known)   " if date is None else f"{datetime.fromtimestamp(date / 1000, UTC):%Y-%m-%d %H:%M:%S}"
     return f"{when}  {printable(event['text'])}"

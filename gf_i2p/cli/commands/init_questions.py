@@ -99,7 +99,7 @@ def _ask(question: str, default: str, read: Callable[[str], _T]) -> _T:
         try:
             return read(line.strip() or default)
         except (ValueError, EndpointError, ConfigError) as error:
-            tell(f"  {error}")
+            tell(str(error))
 
 
 def _new_directory(text: str) -> Path:

@@ -11,7 +11,7 @@ _PACKAGE: Final = "gf_i2p.admin.monitoring"
 
 def _print(name: str) -> Answer:
     text = resources.files(_PACKAGE).joinpath(name).read_text(encoding="utf-8")
-    return Answer({"file": name, "content": text}, text.removesuffix("\n"))
+    return Answer({"file": name, "content": text}, text.removesuffix("\n"), is_file=True)
 
 
 def alerts(_: argparse.Namespace) -> Answer:

@@ -14,6 +14,7 @@ from gf_i2p.admin.monitoring.health import Health, HealthState, health
 from gf_i2p.cli.page.actions import Action, leaf_actions, server_actions
 from gf_i2p.cli.page.words import Words, marked
 from gf_i2p.cli.shared.answer_text import publishing_lines
+from gf_i2p.farm.events import in_order
 
 EVENTS: Final = 30
 """Most events on the page."""
@@ -138,8 +139,7 @@ def _changed_by(change: Mapping[str, Any] | None, words: Words) -> str:
 def _events(answers: Answers, words: Words) -> Iterator[tuple[str, str]]:
     """Yield time and text of the events, the newest first. The words of a person are not translated."""
     changes = {f"{each['by']}: {_with_reason(each)}": each for each in answers.administration["log"]}
-    in_order = sorted(answers.events, key=lambda event: event["date"] or 0)
-    for event in reversed(in_order[-EVENTS:]):
+    for event in reversed(in_order(answers.events)[-EVENTS:]):
         text, change = event["text"], changes.get(event["text"])
         if change is not None:
             text = f"{change['by']}: {_with_reason(change, words)}"

@@ -107,6 +107,7 @@ def run(options: argparse.Namespace) -> Answer:
             "more_farms": figures.farms > len(farms),
         },
         show(figures, farms, options.out),
+        is_report=True,
     )
 
 

@@ -27,6 +27,8 @@ class Answer:
     exit: Exit = Exit.OK
     is_report: bool = False
     """Whether the text is to be read, and not copied from: a terminal may get shortened addresses and broken lines."""
+    is_file: bool = False
+    """Whether the text is the content of a file: its lines stay as they are."""
 
 
 def print_answer(answer: Answer, *, as_json: bool) -> Exit:
@@ -38,7 +40,7 @@ def print_answer(answer: Answer, *, as_json: bool) -> Exit:
 
         screen.show(answer.text)
     else:
-        print(folded(answer.text, sys.stdout))
+        print(answer.text if answer.is_file else folded(answer.text, sys.stdout))
     return answer.exit
 
 

@@ -3,9 +3,11 @@
 Without rich, which takes 50 ms to import: an error need not wait for it.
 """
 
+import os
 import re
 import sys
 import textwrap
+from contextlib import suppress
 from shutil import get_terminal_size
 from typing import Final, TextIO
 
@@ -37,8 +39,16 @@ def folded(text: str, stream: TextIO) -> str:
     """
     if not stream.isatty():
         return text
-    columns = get_terminal_size().columns
+    columns = _columns(stream)
     return "\n".join(_folded(line, columns) for line in text.split("\n"))
+
+
+def _columns(stream: TextIO) -> int:
+    """Return the width of the terminal: of this stream's, which may not be that of standard output."""
+    with suppress(OSError, ValueError):
+        if "COLUMNS" not in os.environ:
+            return os.get_terminal_size(stream.fileno()).columns or 80
+    return get_terminal_size().columns
 
 
 def _folded(line: str, columns: int) -> str:

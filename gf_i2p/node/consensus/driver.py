@@ -334,11 +334,11 @@ class Driver:
             if self.core.leader not in {NOBODY, self.core.id}:
                 raise NotLeaderError(
                     f"only the leader, server {self.core.leader}, can promise that nothing newer exists: ask there, "
-                    "or read the entries that this server knows"
+                    "or ask for the entries that this server knows, without --newest"
                 )
             raise NotCommittedError(
                 "no leader has a majority of followers now, and only such a leader can promise that nothing newer "
-                "exists: see `gf-i2p status`, or read the entries that this server knows"
+                "exists: see `gf-i2p status`, or ask for the entries that this server knows, without --newest"
             )
         return index
 

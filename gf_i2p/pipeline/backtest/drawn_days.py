@@ -41,8 +41,8 @@ class DrawnDays:
             return Gain(0.0, 0.0, 0.0, seconds)
         share = float(saved.sum() / paid)
         drawn_paid = self._draws @ others
-        # A draw of days on which the other set costs nothing tells no share.
-        draws = np.divide(self._draws @ saved, drawn_paid, out=np.full(DRAWS, share), where=drawn_paid > 0)
+        # A draw of days on which the other set costs nothing shows no saving: a gain on one day of many is not sure.
+        draws = np.divide(self._draws @ saved, drawn_paid, out=np.zeros(DRAWS), where=drawn_paid > 0)
         # Draws spread less than the days behind them, by this factor.
         draws = share + (draws - share) * math.sqrt(len(costs) / (len(costs) - 1))
         low, high = np.quantile(draws, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])

@@ -131,7 +131,7 @@ def advise(sets: Sequence[Tried], in_force: Mapping[str, Any]) -> Advice:
     live = next(each for each in sets if not each.parameters)
     days = sorted(day for day, farm_ms in live.farm_ms.items() if farm_ms >= LEAST_DAY_MS)
     if len(days) < LEAST_DAYS:
-        why = f"{len(days)} whole days are too few, {LEAST_DAYS} are the least"
+        why = f"{len(days)} days are too few, {LEAST_DAYS} with six measured hours are the least"
         return Advice(None, f"Nothing is recommended: {why}.", [None] * len(sets))
     held_out = max(LEAST_HELD_OUT, round(HELD_OUT * len(days)))
     first, last = slice(0, len(days) - held_out), slice(len(days) - held_out, len(days))
@@ -171,11 +171,14 @@ def _choose(choice: _Choice, days: int) -> tuple[_Candidate | None, str]:
             return None, "no set that was tried costs less than what the farm has"
         return None, "the farm has had the best set since it was last changed"
     simplest = choice.simplest(best)
-    best = best if simplest is None else choice.without_idle(simplest)
-    objection = choice.objection(best)
-    if objection is not None:
-        return None, f"the best set, {shown(best.changes)}, is not worth a change: on the first {days} days {objection}"
-    return best, ""
+    chosen = best if simplest is None else choice.without_idle(simplest)
+    objection = choice.objection(chosen)
+    if objection is None:
+        return chosen, ""
+    words = f"the best set, {shown(best.changes)}"
+    if chosen is not best:
+        words += f", comes down to {shown(chosen.changes)} when each parameter must save {LEAST_GAIN:.0%}, and that"
+    return None, f"{words} is not worth a change: on the first {days} days {objection}"
 
 
 def _objection(gain: Gain) -> str | None:

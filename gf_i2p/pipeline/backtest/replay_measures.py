@@ -37,6 +37,8 @@ FAILOVER: Final = "failover"
 """The mode in which the publisher serves by itself, and leaves are not used."""
 MOST_DAYS: Final = 4096
 """Most days that are kept apart. Clocks that run wild could make up more days."""
+LAST_DAY: Final = 2_932_896
+"""The last day that a date can name, 9999-12-31, in days since the epoch: a wrong clock may tell any time."""
 MOST_POSTERS: Final = 2 * MAX_LEAF_MEMBERS
 """Most posters that the meter remembers: the posters with the newest records."""
 
@@ -122,6 +124,7 @@ class ReplayMeter:
 
     def configured(self, servers: Sequence[int]) -> None:
         """Take in the farm's new servers, and forget removed servers. See `replay.ReplayListener`."""
+        self._settle_offices(self._clock.passed_ms)  # what came before concerns the former servers
         self._servers = frozenset(servers)
         self._truth.keep(self._servers, self._clock.passed_ms)
         for server in self._dates.keys() - self._servers:
@@ -245,6 +248,7 @@ class ReplayMeter:
 
     def _begin_day(self, day: int) -> None:
         """Count for this UTC day from now on. The counts of earlier days are as good as final."""
+        day = min(day, LAST_DAY)
         if day == self._day:
             return
         self._settle_offices(self._clock.passed_ms - LATE_MS)

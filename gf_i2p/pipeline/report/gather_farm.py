@@ -211,8 +211,13 @@ def anomalies(frame: DataFrame, period: Period) -> Anomalies | None:
     )
 
 
-def backtest(trials: DataFrame, _period: Period) -> Backtest:
-    """Return the results of the backtest for the live and the recommended set, and for the cheapest other sets."""
+def backtest(trials: DataFrame, _period: Period) -> Backtest | None:
+    """Return the results of the backtest for the live and the recommended set, and for the cheapest other sets.
+
+    None for the table of an older version, which has other columns.
+    """
+    if "outage_ms" not in trials.columns:
+        return None
     order = (sf.desc("live"), sf.desc("recommended"), sf.col("cost").asc_nulls_last(), "parameters")
     return Backtest(
         [

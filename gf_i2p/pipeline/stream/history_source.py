@@ -259,6 +259,8 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         roots = pa.RecordBatch.from_pydict({"path": self._roots})
         for batch in listed(iter([roots])):
             for file in batch.to_pylist():
+                if file["error"] is not None and file["path"] not in self._roots:
+                    continue  # `ingest` puts such a directory into the quarantine
                 if file["error"] is not None:
                     raise OSError(f"{file['path']}: {file['error']}")
                 directory, _, name = file["path"].rpartition("/")

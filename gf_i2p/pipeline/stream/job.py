@@ -186,9 +186,10 @@ class _StreamRun:
 
     def _check(self, exports: Sequence[str]) -> None:
         directories = self.spark.createDataFrame([(path,) for path in exports], "path string")
-        unreadable = directories.mapInArrow(listed, columns(LISTED)).where("error is not null").select("error").first()
+        found = directories.mapInArrow(listed, columns(LISTED)).where("error is not null").select("path", "error")
+        unreadable = next((row for row in found.collect() if row["path"] in exports), None)
         if unreadable is not None:
-            raise PipelineError(f"{unreadable[0]}. Give directories that contain nodes' histories.")
+            raise PipelineError(f"{unreadable['error']}. Give directories that contain nodes' histories.")
 
     def _start(self, exports: Sequence[str]) -> "StreamingQuery":
         for left_over in (ending_path(self.lake), batches_root(self.lake)):

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from importlib import resources
 
 import pytest
 
@@ -39,6 +40,15 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_long_lines_are_broken_on_a_terminal_only(text: str, lines: list[str]) -> None:
     assert folded(text, Terminal()).split("\n") == lines
     assert folded(text, io.StringIO()) == text
+
+
+def test_a_file_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    assert main(["monitoring", "alerts"]) == 0
+    rules = resources.files("gf_i2p.admin.monitoring").joinpath("alerts.yaml").read_text("utf-8")
+    assert max(map(len, rules.splitlines())) > 30
+    assert screen.getvalue() == rules
 
 
 def test_errors_of_commands_and_of_arguments_are_broken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,10 +81,10 @@ def test_with_too_few_days_nothing_is_recommended() -> None:
     sets = [tried(LIVE[:few]), tried(like_live(0.1)[:few], margin=70)]
     advice = advise(sets, IN_FORCE)
     assert (advice.best, advice.gains) == (None, [None, None])
-    assert "9 whole days are too few, 10 are the least" in advice.why
+    assert "9 days are too few, 10 with six measured hours are the least" in advice.why
     short = dict.fromkeys(sets[0].farm_ms, DAY_MS // 10)
     advice = advise([Tried(each.parameters, each.costs, short) for each in sets], IN_FORCE)
-    assert "0 whole days" in advice.why
+    assert "0 days are too few" in advice.why
     assert advise([tried(LIVE[:10]), tried(like_live(0.1)[:10], margin=70)], IN_FORCE).best is not None
 
 
@@ -121,7 +121,8 @@ def test_parameters_that_save_little_each_are_all_dropped() -> None:
     sets = [tried(like_live(0.89, 0), freshMs=60_000, margin=150), tried(like_live(0.91, 0), freshMs=60_000)]
     advice = advise([tried(LIVE), *sets, tried(like_live(0.99, 0), margin=150)], IN_FORCE)
     assert advice.best is None
-    assert "the best set, freshMs=60000, is not worth a change: on the first 12 days it saves 3.9%" in advice.why
+    words = "comes down to freshMs=60000 when each parameter must save 5%, and that is not worth a change: on the first"
+    assert words in advice.why
 
 
 def test_of_equal_sets_the_one_nearest_to_the_farm_in_any_order() -> None:

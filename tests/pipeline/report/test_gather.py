@@ -268,6 +268,8 @@ def test_what_is_too_much_is_summed_up(spark: "SparkSession", lake: Lake, monkey
     older = read(spark, lake, "anomalies").drop("begin_ms")
     assert gather_farm.anomalies(older, period) is None
     trials = gather_farm.backtest(read(spark, lake, "backtest"), period)
+    assert trials is not None
+    assert gather_farm.backtest(read(spark, lake, "backtest").drop("outage_ms"), period) is None  # an older version's
     assert ([each.live for each in trials.trials], trials.total) == ([True], 3)
     timeline = gather_farm.timeline(read(spark, lake, "entries"), None, period)
     assert (timeline.led, timeline.led_changes, timeline.published) == ([Turn(at(20), None)], 2, None)
