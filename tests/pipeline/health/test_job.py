@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Iterable
 from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
@@ -21,6 +22,8 @@ from tests.pipeline.entry_rows import Row, entries
 
 HOUR = 3_600_000
 START = 1_789_999_200_000
+ALWAYS = range(0, 3600, 100)
+"""Seconds of an hour with so many records that no gap is between them."""
 
 
 def lake_of(spark: SparkSession, root: Path, rows: list[Row]) -> Lake:
@@ -29,8 +32,10 @@ def lake_of(spark: SparkSession, root: Path, rows: list[Row]) -> Lake:
     return lake
 
 
-def reports(server: int, first: int, last: int, *, farm: str = "farm", lag: int = 10) -> list[Row]:
-    """Make a record every ten minutes from one hour after `START` to another, three of them 100 s apart."""
+def reports(
+    server: int, first: int, last: int, *, farm: str = "farm", lag: int = 10, at_s: Iterable[int] = (0, 100, 600)
+) -> list[Row]:
+    """Make records from one hour after `START` to another. `at_s`: seconds of each hour with a record."""
     return [
         Row(
             index=at // 1000 * 10 + server,
@@ -38,7 +43,7 @@ def reports(server: int, first: int, last: int, *, farm: str = "farm", lag: int 
             farm=farm,
         )
         for hour in range(first, last)
-        for at in (hour * HOUR, hour * HOUR + 100_000, hour * HOUR + 600_000)
+        for at in (hour * HOUR + second * 1000 for second in at_s)
     ]
 
 
@@ -49,7 +54,7 @@ def table(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
 
 @pytest.mark.slow  # each job's test of hours makes days one by one, too
 def test_a_rerun_gives_the_same_and_so_does_day_by_day(spark: SparkSession, tmp_path: Path) -> None:
-    rows = reports(1, 0, 36) + reports(1, 36, 38, lag=900) + reports(1, 38, 39)
+    rows = reports(1, 0, 36, at_s=ALWAYS) + reports(1, 36, 38, lag=900, at_s=ALWAYS) + reports(1, 38, 39)
     rows += reports(2, 3, 14) + reports(1, 20, 28, farm="2026")
     lake = lake_of(spark, tmp_path / "whole", rows)
     steps: list[str] = []
