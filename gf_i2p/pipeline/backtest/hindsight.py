@@ -48,6 +48,7 @@ class Hindsight:
     def __init__(self) -> None:
         self._newest: dict[int, _Newest] = {}
         self._unable: dict[int, Times] = {}
+        self._removed: dict[int, int] = {}  # by server: time of its removal from the farm
 
     def heard(
         self, server: int, now_ms: int, date_ms: int, *, able: bool, interval_ms: int | None, parameters: Parameters
@@ -64,6 +65,8 @@ class Hindsight:
         """
         newest = self._newest.get(server)
         times = self._unable.setdefault(server, [(0, now_ms)])
+        if server in self._removed:
+            _add(times, self._removed.pop(server), now_ms)
         if newest is not None:
             made_in_time = 0 <= date_ms - newest.date_ms <= newest.lease_ms
             begin = _unable_since(newest, now_ms, made_in_time=made_in_time)
@@ -80,19 +83,22 @@ class Hindsight:
 
     def keep(self, servers: Collection[int], now_ms: int) -> None:
         """Take no more records of the servers that do not belong to the farm any more."""
-        removed = self._newest.keys() - set(servers)
-        if removed:
-            self.judge(now_ms)
-        for server in removed:
+        for server in self._newest.keys() - set(servers):
+            self._judge(server, now_ms)
             del self._newest[server]
+            self._removed[server] = now_ms
 
     def judge(self, now_ms: int) -> None:
         """Take the present silence of each server up to `now_ms` into the truth."""
-        for server, newest in self._newest.items():
-            begin = _unable_since(newest, now_ms, made_in_time=False)
-            if begin is not None and begin < now_ms:
-                _add(self._unable[server], begin, now_ms)
-                newest.judged_ms = now_ms
+        for server in self._newest:
+            self._judge(server, now_ms)
+
+    def _judge(self, server: int, now_ms: int) -> None:
+        newest = self._newest[server]
+        begin = _unable_since(newest, now_ms, made_in_time=False)
+        if begin is not None and begin < now_ms:
+            _add(self._unable[server], begin, now_ms)
+            newest.judged_ms = now_ms
 
     def unable(self, server: int, since_ms: int, until_ms: int) -> Times:
         """Return when a server could not serve, between two times. A server without a record could never serve."""

@@ -95,6 +95,23 @@ def test_a_server_that_leaves_the_farm_keeps_its_past() -> None:
     assert log.unable(1) == [(STEP, 500_000)]
 
 
+def test_a_server_that_comes_back_could_not_serve_while_it_was_out() -> None:
+    log = Log()
+    log.heard(1, 0, STEP)
+    log.truth.keep({2}, 2 * STEP)
+    log.heard(1, 100 * STEP)
+    assert log.unable(1) == [(2 * STEP, 100 * STEP)]
+
+
+def test_the_removal_of_another_server_judges_nobody_else() -> None:
+    log = Log()
+    log.heard(1, 0)
+    log.heard(2, 0)
+    log.truth.keep({1}, 95_000)
+    log.heard(1, 100_000, date=STEP)
+    assert log.unable(1) == [(90_000, 100_000)], "the record was made in time, and came late only"
+
+
 def test_when_nobody_could_serve() -> None:
     log = Log()
     log.heard(1, 0, 30 * STEP)
