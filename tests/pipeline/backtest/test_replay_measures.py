@@ -9,7 +9,7 @@ from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.pipeline.backtest.measures import Counts, Measures, Weights
 from gf_i2p.pipeline.backtest.replay import ReplayedEntry
-from gf_i2p.pipeline.backtest.replay_measures import LONG_MS, SETTLE_MS, imbalance
+from gf_i2p.pipeline.backtest.replay_measures import LAST_DAY, LONG_MS, SETTLE_MS, imbalance
 from gf_i2p.pipeline.days import DAY_MS
 from gf_i2p.pipeline.errors import UsageError
 from tests.farm.strategies import NOW, leaf, record
@@ -195,6 +195,28 @@ def test_a_publisher_that_is_chosen_anew_right_behind_a_gap_is_in_office() -> No
         *(dataclasses.replace(each, index=each.index + 5) for each in log.rows[before:]),
     ]
     assert log.measure().outage_ms == pytest.approx(105_000 - STEP, abs=STEP)
+
+
+def test_an_outage_stays_one_when_other_servers_take_the_place() -> None:
+    log = Log(1, 2, 3)
+    failover: dict[str, Any] = {f"s{server}": {"mode": "failover"} for server in range(1, 7)}
+    log.rounds(SETTLE_MS // STEP + 20, **failover)
+    log.rounds(20, silent=(1,), **failover)
+    before = log.measure().outage_ms
+    assert before > 100_000
+    log.servers = (4, 5, 6)
+    log.add(log.servers)
+    log.rounds(40, **failover)
+    assert log.measure().outage_ms == pytest.approx(before, abs=STEP)
+
+
+def test_a_wild_clock_makes_no_day_that_no_calendar_has() -> None:
+    log = Log(1)
+    log.rounds(SETTLE_MS // STEP + 20)
+    log.now = 2**53 - 100 * STEP
+    log.rounds(5)
+    days = log.measures().days
+    assert (len(days), max(days)) == (2, LAST_DAY)
 
 
 def test_a_leaf_that_is_listed_anew_right_behind_a_gap_is_not_missing() -> None:
