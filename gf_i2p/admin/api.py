@@ -75,7 +75,7 @@ logger = structlog.get_logger()
 CHANGE_SECONDS: Final = 30.0
 """Most seconds to wait for the leader's answer to a change of the servers, or for a new leader after a step-down."""
 STEP_POLL_SECONDS: Final = 0.05
-BARRIER_SECONDS: Final = 2.0
+BARRIER_SECONDS: Final = 5.0
 """Most seconds in which a leader may see that a majority follows it, before it answers with what it knows."""
 SNAPSHOT_SECONDS: Final = 30.0
 """Most seconds to wait until the node has applied all committed entries and made the snapshot."""
