@@ -45,7 +45,7 @@ def _walk(data: bytes, packing: str) -> None:
     assert bad <= MAX_BAD_LINES
     assert (walk.unlisted is None) == (walk.bad == bad)
     if found:
-        assert _typer().rows("farm", 1, found).num_rows == len(found)
+        assert _typer().rows("farm", [1] * len(found), found).num_rows == len(found)
 
 
 def _beginning(file: UnpackedFile) -> Iterator[bytes]:
@@ -68,8 +68,8 @@ def _columns(data: bytes) -> None:
     """Any value, alone and beside a legal one, becomes a row, and the same row."""
     line = FoundLine(Is.RECORD, 5, 2, samples.NOW_MS, data)
     other = line._replace(at=6, text=_legal())
-    alone = _typer().rows("farm", 1, [line]).to_pylist()
-    beside = _typer().rows("farm", 1, [line, other]).to_pylist()
+    alone = _typer().rows("farm", [1], [line]).to_pylist()
+    beside = _typer().rows("farm", [1, 1], [line, other]).to_pylist()
     assert repr(alone[0]) == repr(beside[0])
     if alone[0]["kind"] == "status" and alone[0]["misfit"] is None:
         StatusRecord.parse(data)

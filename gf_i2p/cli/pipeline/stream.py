@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from gf_i2p.pipeline.stream.job import Batch, Event, StreamFigures
 
 HELP = "keep the lake, health and alerts current while histories grow"
-_EVERY: Final = 60
-_BATCH_MB: Final = 32
+_EVERY: Final = 900
 _FARM_SILENT: Final = 10
 MAX_MINUTES: Final = 366 * 24 * 60
 _LAST_BYTES: Final = 64 << 10
@@ -47,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number(86_400, low=1),
         default=_EVERY,
         metavar="SECONDS",
-        help=f"seconds between the starts of two batches (default: {_EVERY})",
+        help=f"seconds between two batches for the tables (default: {_EVERY}); alerts take some seconds at most",
     )
     parser.add_argument(
         "--alerts",
@@ -76,13 +75,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MINUTES",
         help=f"raise an alert when a farm's newest record is older, by this machine's clock (default: {_FARM_SILENT})",
     )
-    parser.add_argument(
-        "--batch-mb",
-        type=whole_number(1 << 20, low=1),
-        default=_BATCH_MB,
-        metavar="MB",
-        help=f"approximate unpacked size of a batch (default: {_BATCH_MB})",
-    )
 
 
 def run(options: argparse.Namespace) -> Answer:
@@ -97,8 +89,8 @@ def run(options: argparse.Namespace) -> Answer:
         working(options, progress) as (spark, steps),
         _signals() as stop,
     ):
-        from gf_i2p.pipeline.stream.alerts import AlertLimits  # noqa: PLC0415 -- needs Spark
-        from gf_i2p.pipeline.stream.job import StreamOptions, stream  # noqa: PLC0415
+        from gf_i2p.pipeline.stream.alerts import AlertLimits  # noqa: PLC0415 -- needs Arrow
+        from gf_i2p.pipeline.stream.job import StreamOptions, stream  # noqa: PLC0415 -- needs Spark
 
         def on_batch(batch: "Batch") -> None:
             progress.end()
@@ -118,13 +110,18 @@ def run(options: argparse.Namespace) -> Answer:
         job_options = StreamOptions(
             once=options.once,
             every_seconds=options.every,
-            batch_bytes=options.batch_mb << 20,
             limits=AlertLimits(availability=options.least_available / 100, farm_silent_ms=options.farm_silent * 60_000),
             noticed_ms=last_alert_ms,
         )
-        steps("taking a batch")
         figures = stream(
-            spark, Lake(options.lake), options.exports, job_options, on_batch=on_batch, on_event=on_event, stop=stop
+            spark,
+            Lake(options.lake),
+            options.exports,
+            job_options,
+            on_batch=on_batch,
+            on_event=on_event,
+            stop=stop,
+            step=steps,
         )
     return Answer(asdict(figures), show(figures))
 

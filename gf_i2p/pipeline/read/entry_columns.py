@@ -74,8 +74,11 @@ class Typer:
             explicit_schema=pa.schema({"i": pa.int64(), "r": self._schema.type}), unexpected_field_behavior="ignore"
         )
 
-    def rows(self, farm: str, exporter: int, lines: Sequence[FoundLine]) -> pa.RecordBatch:
-        """Return the rows for entries of one farm, which one server exported. `lines`: no lines of kind `Is.BAD`."""
+    def rows(self, farm: str, exporters: Sequence[int] | pa.Array, lines: Sequence[FoundLine]) -> pa.RecordBatch:
+        """Return the rows for entries of one farm. `lines`: no lines of kind `Is.BAD`.
+
+        `exporters`: for each line the server that exported it.
+        """
         count = len(lines)
         whats, indexes, terms, times, texts, *_ = zip(*lines, strict=True) if lines else [()] * len(FoundLine._fields)
         received = np.array(times, dtype=np.int64)
@@ -103,7 +106,7 @@ class Typer:
             pa.array(indexes, pa.int64()),
             pa.array(terms, pa.int64()),
             pa.array(received),
-            pa.repeat(pa.scalar(exporter, pa.int64()), count),
+            exporters if isinstance(exporters, pa.Array) else pa.array(exporters, pa.int64()),
             *(self._odd_columns(lines, odd) if odd else self._usual_columns(texts)),
             self._records(count, quick, odd),
         ]

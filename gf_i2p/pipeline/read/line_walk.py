@@ -33,6 +33,8 @@ MAX_BAD_LINES: Final = 1000
 """Most bad lines of one file that are given one by one. The other bad lines are counted: see `Walk.unlisted`."""
 MAX_UNDATED: Final = 4096
 """Most lines about gaps that wait for the time of the next entry. A node writes one line for each of its long stops."""
+NO_END: Final = "it has no end: the file was cut, or is being written"
+"""The reason why a file's last line without a line break is bad."""
 _LEAST_BYTES: Final = len(b'{"last":1}')
 """Bytes of the shortest line of a history."""
 _DIGEST_PIECE: Final = 1 << 16
@@ -99,6 +101,8 @@ class Walk:
         """Place of that error, in bytes of the content."""
         self.last_index = 0
         """The last index that the file accounts for."""
+        self.next_index = 0
+        """Index of the entry that should follow the last line. A last line with too high an index does not count."""
         self.closed = False
         """Whether the file has its last line."""
         self.lines = 0
@@ -167,14 +171,17 @@ class Walk:
         if pending is not None:
             earlier, offset, _ = pending
             self._note_problem(f"after entry {self.last_index} comes {_first(earlier)}", offset)
+            self.next_index = self.last_index + 1
             self.last_index = _last(earlier)
             yield from self._entries(earlier)
+        else:
+            self.next_index = self.last_index + 1
         if self.header is not None:
             yield from self._dated(self.header.opened_ms)
         if self.header is None:
             self._note_problem("it is empty, or its first line has no end", 0)
         elif self._lines.rest:
-            yield from self._listed(_bad_line(self._lines.rest, "it has no end: the file was cut, or is being written"))
+            yield from self._listed(_bad_line(self._lines.rest, NO_END))
 
     @property
     def unlisted(self) -> FoundLine | None:

@@ -20,7 +20,7 @@ FIGURES = IngestFigures(
     files=5, unchanged=1, duplicates=1, damaged=1, lines=1200, entries=1000, new=600, known=400,
     kinds={"status": 598, "admin": 2, "servers": 0, "other": 0}, misfits=3,
     quarantined={"record: id must be of type integer": 3, "file: it is the same as /x\x1b[2J": 1}, quarantined_rows=4,
-    read_bytes=12_345, content_bytes=123_456, lake_bytes=9_999, survey_seconds=0.5, seconds=2.0,
+    read_bytes=12_345, content_bytes=123_456, lake_bytes=9_999, seconds=2.0,
 )  # fmt: skip
 
 

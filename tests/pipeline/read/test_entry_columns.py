@@ -33,7 +33,7 @@ def compact(value: bytes) -> bytes:
 
 
 def rows(*lines: FoundLine, farm: str = "farm") -> list[dict[str, Any]]:
-    values: list[dict[str, Any]] = TYPER.rows(farm, 2, lines).to_pylist()
+    values: list[dict[str, Any]] = TYPER.rows(farm, [2] * len(lines), lines).to_pylist()
     return values
 
 
@@ -146,9 +146,9 @@ def test_as_the_nodes_read_it(given_: list[StatusRecord], sorted_: bool) -> None
         for index, (value, each) in enumerate(zip(values, given_, strict=True))
     ]
     farm = given_[0].cluster
-    together = TYPER.rows(farm, 1, lines)
+    together = TYPER.rows(farm, [1] * len(lines), lines)
     with patch.object(TYPER, "_columns", return_value=None):
-        apart = TYPER.rows(farm, 1, lines)
+        apart = TYPER.rows(farm, [1] * len(lines), lines)
     assert together.equals(apart)
 
 
@@ -174,7 +174,8 @@ def test_a_schema_that_has_grown() -> None:
     grown = json.loads(schema_text())
     grown["properties"]["battery"] = {"type": "integer", "minimum": 0, "maximum": 100}
     typer = Typer(json.dumps(grown))
-    table = typer.rows("farm", 1, [entry(compact(text(battery=each)), 1) for each in (50, 101, "much")]).to_pylist()
+    lines = [entry(compact(text(battery=each)), 1) for each in (50, 101, "much")]
+    table = typer.rows("farm", [1, 1, 1], lines).to_pylist()
     assert [row["record"] and row["record"]["battery"] for row in table] == [50, None, None]
     assert [row["misfit"] for row in table] == [
         None,

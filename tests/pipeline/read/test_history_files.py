@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gf_i2p.pipeline.read.history_files import LISTED, MAX_DEPTH, first_index, listed
-from gf_i2p.pipeline.read.survey import surveyed
+from gf_i2p.pipeline.read.arrivals import WANTED, arrivals
+from gf_i2p.pipeline.read.history_files import MAX_DEPTH, first_index, listed
 from tests.pipeline.made_up_exports import content, packed, plain
 
 
@@ -32,8 +32,8 @@ def test_where_histories_are(tmp_path: Path) -> None:
     assert [row["path"] for row in rows if row["path"].startswith("file:")] == [address]
     for row in rows:
         if not row["error"]:
-            (rows_of_file,) = surveyed(iter([pa.RecordBatch.from_pylist([row], LISTED)]))
-            assert rows_of_file.to_pylist()[-1]["sha256"]
+            (rows_of_file,) = arrivals(False, iter([pa.RecordBatch.from_pylist([row], WANTED)]))
+            assert rows_of_file.to_pylist()[-1]["file"]["sha256"]
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:

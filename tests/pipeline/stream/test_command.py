@@ -23,7 +23,7 @@ from gf_i2p.storage.private_files import write_private
 from tests.cli.pipeline.test_web_hook import hook
 
 BATCH = Batch(
-    batch=3, lines=1200, entries=1100, new=1000, quarantined=2, events=1,
+    batch=3, lines=1200, entries=1100, new=1000, quarantined=2,
     newest_ms=1_790_000_000_000, ended_ms=1_790_000_042_000, seconds=1.25,
 )  # fmt: skip
 SILENT = Event("farm", 2, "silent", "begins", 1_790_000_000_000, 120.0, "server 2 was last heard 120 s …", 5)
@@ -54,6 +54,7 @@ class Runs:
         on_batch: Any,
         on_event: Any,
         stop: Flag,
+        step: Any,
     ) -> StreamFigures:
         assert (lake, exports) == (Lake("lake"), ["a", "b"])
         self.options = options
@@ -90,12 +91,10 @@ def test_for_people(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_for_programs(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        run("--json", "--once", "--every", "5", "--least-available", "50", "--batch-mb", "1", "--farm-silent", "2") == 0
-    )
+    assert run("--json", "--once", "--every", "5", "--least-available", "50", "--farm-silent", "2") == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["ok"], answer["new"], answer["events"]) == (True, 1000, 2)
-    assert runs.options == StreamOptions(True, 5, 1 << 20, AlertLimits(availability=0.5, farm_silent_ms=120_000))
+    assert runs.options == StreamOptions(True, 5, AlertLimits(availability=0.5, farm_silent_ms=120_000))
 
 
 def test_alerts_are_added_to_a_file_and_it_says_what_was_told(runs: Runs, tmp_path: Path) -> None:

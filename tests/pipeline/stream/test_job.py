@@ -1,6 +1,5 @@
 """The stream: files that grow and are packed, a repeated batch, alerts, and the same entries as `ingest` finds."""
 
-import json
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any
@@ -14,7 +13,7 @@ from gf_i2p.pipeline.health.job import refresh
 from gf_i2p.pipeline.ingest.job import ingest
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
-from gf_i2p.pipeline.stream import batch as live
+from gf_i2p.pipeline.stream import job
 from gf_i2p.pipeline.stream.job import Batch, Event, StreamFigures, StreamOptions, stream
 from gf_i2p.storage.history_lines import record_line
 from tests.farm.strategies import NOW
@@ -43,7 +42,7 @@ def indexes(spark: SparkSession, lake: Lake) -> list[int]:
     return sorted(row["index"] for row in rows(spark, lake, "entries").select("index").collect())
 
 
-@pytest.mark.slow  # the source's tests read files that grow, turn and are packed, without Spark
+@pytest.mark.slow  # test_read_files.py reads files that grow, turn and are packed, without Spark
 def test_histories_that_grow_turn_and_are_packed(spark: SparkSession, tmp_path: Path) -> None:
     """At all times the entries are those that `ingest` finds in the same files, and health follows from the entries."""
     lake, exports = Lake(str(tmp_path / "lake")), tmp_path / "exports"
@@ -54,15 +53,13 @@ def test_histories_that_grow_turn_and_are_packed(spark: SparkSession, tmp_path: 
     with path.open("ab") as file:
         file.write(b" " + b"".join(lines(range(41, 51))) + b'{"index":51,"recei')
     second = go(spark, lake, exports)
-    assert (second.lines, second.entries, second.new) == (11, 10, 10)  # and a first line
+    assert (second.entries, second.new) == (10, 10)
     path.unlink()
     bad = [b'{"wrong":1}\n', record_line(62, 1, at(62), status(62, cluster="other"))]
     packed(exports / "one", content([*lines(range(1, 41)), b" ", *lines(range(41, 61))], last=60))
     plain(exports / "one", content([*lines([61]), *bad, *lines(range(63, 71))], first=61), first=61)
-    options = StreamOptions(once=True, batch_bytes=10_000)
-    third = go(spark, lake, exports, options=options)
+    third = go(spark, lake, exports)
     assert (third.entries, third.new, third.quarantined) == (20, 20, 2)
-    assert third.batches > 1
     assert go(spark, lake, exports).batches == 0
     assert indexes(spark, lake) == [*range(1, 71)]
 
@@ -94,21 +91,19 @@ def test_a_batch_that_was_interrupted_comes_again_and_adds_nothing_twice(
 ) -> None:
     lake, exports = Lake(str(tmp_path / "lake")), tmp_path / "exports"
     path = plain(exports, content([*lines(range(1, 11)), b"none\n"]))
-    judge = live.Taking._judge
 
-    def fail(*_: Any) -> int:
-        raise RuntimeError("the power went")
+    def fail(*_: Any) -> None:
+        raise PipelineError("the power went")
 
     with monkeypatch.context() as patch:
-        patch.setattr(live.Taking, "_judge", fail)
+        patch.setattr(job, "refresh_days", fail)
         with pytest.raises(PipelineError, match="the power went"):
             go(spark, lake, exports)
-    assert live.Taking._judge is judge
     assert indexes(spark, lake) == [*range(1, 11)]  # the stream had read this much
     with path.open("ab") as file:
         file.write(b"".join(lines(range(11, 14))))
     again = go(spark, lake, exports)
-    assert (again.batches, again.entries, again.new, again.quarantined) == (2, 13, 3, 0)
+    assert (again.batches, again.entries, again.new, again.quarantined) == (1, 13, 3, 0)
     assert indexes(spark, lake) == [*range(1, 14)]
     assert rows(spark, lake, "quarantine").count() == 1
     assert rows(spark, lake, "server_hours").agg({"records": "sum"}).collect()[0][0] == 13
@@ -129,57 +124,30 @@ def test_what_was_noticed_and_not_told_is_told_by_the_next_run(spark: SparkSessi
 
 
 @pytest.mark.slow  # one more stream; test_command.py asks for the end by a signal
-@pytest.mark.usefixtures("without_health")
 def test_it_ends_after_a_batch_when_it_is_told_to(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stop during a batch ends the stream after that batch, although Spark would begin the next batch at once."""
+    monkeypatch.setattr(job, "LOOK_SECONDS", 0.1)
     lake, exports = Lake(str(tmp_path / "lake")), tmp_path / "exports"
-    plain(exports, content(lines(range(1, 13))))
-    begun: list[int] = []
-    ended: list[int] = []
-    take_batch = live.Taking.__call__
-
-    def take(taking: live.Taking, lines: DataFrame, batch: int) -> None:
-        begun.append(batch)
-        take_batch(taking, lines, batch)
-        ended.append(batch)
-
-    monkeypatch.setattr(live.Taking, "__call__", take)
+    path = plain(exports, content(lines(range(1, 13))))
     stop = Flag()
     batches: list[Batch] = []
 
     def hear(batch: Batch) -> None:
         batches.append(batch)
-        stop.set()
+        if len(batches) == 2:
+            stop.set()
+            return
+        with path.open("ab") as file:
+            file.write(b"".join(lines(range(13, 16))))
 
-    options = StreamOptions(every_seconds=1, batch_bytes=5_000)
-    figures = stream(spark, lake, [str(exports)], options, on_batch=hear, stop=stop)
-    assert figures.batches == len(batches)
-    assert begun == ended == [each.batch for each in batches], "none in the middle"
-    assert 0 < figures.entries <= 12
-    assert not spark.streams.active
-    go(spark, lake, exports)
-    assert indexes(spark, lake) == [*range(1, 13)]
+    figures = stream(spark, lake, [str(exports)], StreamOptions(every_seconds=1), on_batch=hear, stop=stop)
+    assert figures.batches == len(batches) == 2
+    assert indexes(spark, lake) == [*range(1, 16)]
     assert batches[0].lag_seconds is not None
+    assert not (tmp_path / "lake" / "_stream" / "batch").exists(), "nothing is left of what a batch needed"
 
 
 def test_a_directory_that_is_not_there_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="nowhere"):
         go(spark, Lake(str(tmp_path / "lake")), tmp_path / "nowhere")
-
-
-@pytest.mark.slow  # the source's test of files that have ended looks at the same position, without Spark
-@pytest.mark.usefixtures("without_health")
-def test_the_checkpoint_grows_with_directories_and_not_with_files(spark: SparkSession, tmp_path: Path) -> None:
-    lake, exports = Lake(str(tmp_path / "lake")), tmp_path / "exports"
-    for first in range(1, 22, 5):
-        packed(exports, content(lines(range(first, first + 5)), first=first, last=first + 4), first=first)
-    go(spark, lake, exports)
-    plain(exports, content(lines([26]), first=26), first=26)
-    go(spark, lake, exports)
-    offsets = sorted(
-        (tmp_path / "lake" / "_stream" / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda p: int(p.name)
-    )
-    (state,) = json.loads(offsets[-1].read_text().splitlines()[-1]).values()
-    assert (state["done"], [*state["files"]]) == ("1-25", ["26"])
