@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> Answer:
     weights = Weights.parse(dict(options.weights or ()))
     if options.out is not None:
         check_out(options.out)
-    with ProgressLine() as progress, working(options, progress) as (spark, steps):
+    with ProgressLine() as progress, working(options, progress, ()) as (spark, steps):
         from gf_i2p.pipeline.backtest.job import Window  # noqa: PLC0415 -- needs Spark
 
         window = Window(options.farm, span.since_ms, span.until_ms)

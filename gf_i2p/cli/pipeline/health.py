@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError`."""
     lake, span = Lake(options.lake), Span.parse(options.since, options.until)
-    with ProgressLine() as progress, working(options, progress) as (spark, steps):
+    with ProgressLine() as progress, working(options, progress, ()) as (spark, steps):
         return work(spark, steps, lake, options.farm, span)
 
 

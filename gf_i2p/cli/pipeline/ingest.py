@@ -38,7 +38,7 @@ def add_exports(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError`."""
-    with ProgressLine() as progress, working(options, progress) as (spark, steps):
+    with ProgressLine() as progress, working(options, progress, options.exports) as (spark, steps):
         figures = work(spark, steps, Lake(options.lake), options.exports)
     return Answer(as_json(figures), show(figures))
 

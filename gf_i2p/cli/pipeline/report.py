@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError` and `OSError`."""
     span = Span.parse(options.since, options.until)
     check_out(options.out)
-    with ProgressLine() as progress, working(options, progress) as (spark, steps):
+    with ProgressLine() as progress, working(options, progress, ()) as (spark, steps):
         return work(spark, steps, Lake(options.lake), options.out, options.farm, span)
 
 

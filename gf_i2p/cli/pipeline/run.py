@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,12 +65,12 @@ class JobProgress:
 
 
 def run_jobs(options: SessionOptions, lake: Lake, exports: Sequence[str], page: Path, progress: JobProgress) -> Answer:
-    """Run the four jobs with one Spark that is tuned for few rows. Raises `PipelineError` and `OSError`.
+    """Run the four jobs with one Spark. Raises `PipelineError` and `OSError`.
 
     `exports`: as for `ingest`. `page`: the file of the report. A job that finds nothing to work on stops no other job.
     """
     answers: dict[str, Answer] = {}
-    with started(replace(options, few_rows=True), progress) as (spark, steps):
+    with started(options, progress, exports) as (spark, steps):
         jobs: dict[str, Callable[[], Answer]] = {
             "ingest": lambda: _ingest(spark, steps, lake, exports),
             "health": lambda: health.work(spark, steps, lake),

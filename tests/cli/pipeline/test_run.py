@@ -43,8 +43,10 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         return work
 
     @contextmanager
-    def started(options: SessionOptions, progress: command.JobProgress) -> Iterator[tuple[object, object]]:
-        seen.sessions.append(options)
+    def started(
+        options: SessionOptions, progress: command.JobProgress, exports: list[str]
+    ) -> Iterator[tuple[object, object]]:
+        seen.sessions.append((options.lake, exports))
         progress("starting Spark", at_once=True)
         yield object(), progress
 
@@ -56,12 +58,10 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return seen
 
 
-def test_all_jobs_run_in_order_with_one_spark_for_few_rows(
-    jobs: SimpleNamespace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_jobs_run_in_order_with_one_spark(jobs: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(RUN) == Exit.OK
     assert jobs.calls == [("ingest", ["exports"]), ("health",), ("backtest",), ("report", Path("page.html"))]
-    assert [each.few_rows for each in jobs.sessions] == [True]
+    assert jobs.sessions == [(Lake("lake").root, ["exports"])], "one start of Spark, which looks at these sizes"
     out, err = capsys.readouterr()
     assert err.splitlines() == [
         "starting Spark", "1 of 4: ingest", "2 of 4: health", "3 of 4: backtest", "4 of 4: report",
