@@ -7,3 +7,7 @@ class PipelineError(Exception):
 
 class UsageError(PipelineError):
     """An argument is wrong, or the file that an argument names. The job has done nothing."""
+
+
+class NothingToDoError(PipelineError):
+    """The lake has no rows that the job could work on. Other jobs may have work."""

@@ -32,6 +32,12 @@ def test_the_executors_of_a_cluster_can_call_the_driver(master: str) -> None:
     assert "spark.local.dir" not in settings
 
 
+def test_a_java_for_few_rows_still_writes_a_quiet_log() -> None:
+    options = "spark.driver.extraJavaOptions"
+    usual, few = own_settings(SessionOptions())[options], own_settings(SessionOptions(few_rows=True))[options]
+    assert few.startswith(f"{usual} -XX:")
+
+
 def test_under_spark_submit_a_master_of_ours_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     with pytest.raises(PipelineError, match="not to gf-i2p"):

@@ -43,15 +43,18 @@ def session_options(options: argparse.Namespace) -> SessionOptions:
     return SessionOptions(options.master, options.remote, options.memory, options.scratch, lake)
 
 
-def check_out(path: Path) -> None:
-    """Check, before the job begins, that the result can be written to this file. Raises `CommandError`."""
+def check_out(path: Path, option: str = "--out") -> None:
+    """Check, before the job begins, that the result can be written to this file. Raises `CommandError`.
+
+    `option`: the option that names the file.
+    """
     if path.is_dir():
         fault = "it is a directory"
     elif not path.parent.is_dir():
         fault = f"there is no directory {path.parent}"
     else:
         return
-    raise CommandError(f"{path} cannot be written: {fault}. Choose another place with --out.")
+    raise CommandError(f"{path} cannot be written: {fault}. Choose another place with {option}.")
 
 
 def add_days(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +29,10 @@ from gf_i2p.pipeline.days import DAY_MS, Span
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
-    from gf_i2p.pipeline.backtest.job import BacktestFigures
+    from pyspark.sql import SparkSession
+
+    from gf_i2p.pipeline.backtest.job import BacktestFigures, Window
+    from gf_i2p.pipeline.spark_progress import Steps
 
 HELP = "replay farms' logs with other parameters, and recommend the best set"
 _SHOWN_FARMS: Final = 20
@@ -85,30 +89,45 @@ def run(options: argparse.Namespace) -> Answer:
     weights = Weights.parse(dict(options.weights or ()))
     if options.out is not None:
         check_out(options.out)
-    farms: list[Sequence[BacktestRow]] = []
-    with ProgressLine() as progress, working(options, progress) as (spark, steps):
-        from gf_i2p.pipeline.backtest import job  # noqa: PLC0415 -- needs Spark
+    with ProgressLine() as progress, working(options, progress, ()) as (spark, steps):
+        from gf_i2p.pipeline.backtest.job import Window  # noqa: PLC0415 -- needs Spark
 
-        window = job.Window(options.farm, span.since_ms, span.until_ms)
-        one_farm = options.out is not None
-        figures = job.backtest(spark, lake, sets, window, weights=weights, tell=steps, one_farm=one_farm)
-        for results in job.results(spark, lake):
-            farms.append(results)
-            if len(farms) == _SHOWN_FARMS:
-                break
+        window = Window(options.farm, span.since_ms, span.until_ms)
+        figures, farms = work(spark, steps, lake, sets, window, weights, one_farm=options.out is not None)
     if options.out is not None:
         _write(options.out, fragment(farms[0]))
-    return Answer(
-        {
-            **asdict(figures),
-            "weights": asdict(weights),
-            "entries_times_sets_a_second": figures.entries_a_second,
-            "results": [_as_json(results) for results in farms],
-            "more_farms": figures.farms > len(farms),
-        },
-        show(figures, farms, options.out),
-        is_report=True,
-    )
+    return Answer(as_json(figures, farms, weights), show(figures, farms, options.out), is_report=True)
+
+
+def work(
+    spark: "SparkSession",
+    steps: "Steps",
+    lake: Lake,
+    sets: Sequence[grid.Set],
+    window: "Window | None" = None,
+    weights: Weights = WEIGHTS,
+    *,
+    one_farm: bool = False,
+) -> "tuple[BacktestFigures, list[list[BacktestRow]]]":
+    """Replay the farms; return figures, and the results of the first farms. The arguments are those of `job.backtest`.
+
+    Raises `PipelineError`.
+    """
+    from gf_i2p.pipeline.backtest import job  # noqa: PLC0415 -- needs Spark
+
+    figures = job.backtest(spark, lake, sets, window, weights=weights, tell=steps, one_farm=one_farm)
+    return figures, list(islice(job.results(spark, lake), _SHOWN_FARMS))
+
+
+def as_json(figures: "BacktestFigures", farms: Sequence[Sequence[BacktestRow]], weights: Weights) -> dict[str, Any]:
+    """Return the results as a JSON object."""
+    return {
+        **asdict(figures),
+        "weights": asdict(weights),
+        "entries_times_sets_a_second": figures.entries_a_second,
+        "results": [_farm_as_json(results) for results in farms],
+        "more_farms": figures.farms > len(farms),
+    }
 
 
 def show(figures: "BacktestFigures", farms: Sequence[Sequence[BacktestRow]], written: Path | None = None) -> str:
@@ -124,6 +143,14 @@ def show(figures: "BacktestFigures", farms: Sequence[Sequence[BacktestRow]], wri
         f"{figures.entries:,} entries of {figures.farms:,} farms with {figures.sets:,} sets in {figures.seconds:.1f} s,"
         f" {figures.entries_a_second:,} entries x sets a second; {figures.decisions:,} decisions"
     )
+    return "\n".join(lines)
+
+
+def shortly(figures: "BacktestFigures", farms: Sequence[Sequence[BacktestRow]]) -> str:
+    """Describe the results as text without the tables: the recommendation for each farm."""
+    lines = [line for results in farms for line in (_farm_line(live_row(results)), *_advice(results))]
+    if figures.farms > len(farms):
+        lines.append(f"and {figures.farms - len(farms):,} more farms: the table backtest has all")
     return "\n".join(lines)
 
 
@@ -173,7 +200,7 @@ def _advice(results: Sequence[BacktestRow]) -> list[str]:
     return [f"  Recommended (*): {advice}", f"  {recommended_command(results)}"]
 
 
-def _as_json(results: Sequence[BacktestRow]) -> dict[str, Any]:
+def _farm_as_json(results: Sequence[BacktestRow]) -> dict[str, Any]:
     live, best = live_row(results), recommended_row(results)
     return {
         "farm": live.farm,

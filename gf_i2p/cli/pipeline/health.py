@@ -10,11 +10,14 @@ from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.terminal import ProgressLine, printable
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
-from gf_i2p.pipeline.days import Span
+from gf_i2p.pipeline.days import ALL_DAYS, Span
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from gf_i2p.pipeline.health.job import Anomaly, HealthFigures, ServerSummary
+    from gf_i2p.pipeline.spark_progress import Steps
 
 HELP = "availability, gaps, lag, clock skew and anomalies of servers and destinations, by the hour"
 _SHOWN_SERVERS: Final = 200
@@ -31,13 +34,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError`."""
     lake, span = Lake(options.lake), Span.parse(options.since, options.until)
-    with ProgressLine() as progress, working(options, progress) as (spark, steps):
-        from gf_i2p.pipeline.health import job  # noqa: PLC0415 -- needs Spark
+    with ProgressLine() as progress, working(options, progress, ()) as (spark, steps):
+        return work(spark, steps, lake, options.farm, span)
 
-        figures = job.refresh(spark, lake, options.farm, span, on_step=lambda step: steps(f"making {step}"))
-        steps("summing up")
-        servers, anomalies = job.summarize(spark, lake, options.farm, span)
-        max_servers, max_anomalies = job.MAX_SERVERS, job.MAX_ANOMALIES
+
+def work(spark: "SparkSession", steps: "Steps", lake: Lake, farm: str | None = None, span: Span = ALL_DAYS) -> Answer:
+    """Sum up the hours of these days, and find anomalies. `farm`: None for all farms. Raises `PipelineError`."""
+    from gf_i2p.pipeline.health import job  # noqa: PLC0415 -- needs Spark
+
+    figures = job.refresh(spark, lake, farm, span, on_step=lambda step: steps(f"making {step}"))
+    steps("summing up")
+    servers, anomalies = job.summarize(spark, lake, farm, span)
+    max_servers, max_anomalies = job.MAX_SERVERS, job.MAX_ANOMALIES
     return Answer(
         {
             **asdict(figures),

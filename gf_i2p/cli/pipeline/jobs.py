@@ -5,7 +5,7 @@ import errno
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, post, report, stream, synth
+from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, post, report, run, stream, synth, try_out
 from gf_i2p.cli.pipeline.arguments import session_options
 from gf_i2p.cli.shared.command import Answer, Command, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
@@ -23,6 +23,8 @@ class Job(Command, Protocol):
 
 
 _JOBS: Final[dict[str, Job]] = {
+    "try": try_out,
+    "run": run,
     "synth": synth,
     "ingest": ingest,
     "health": health,
@@ -37,7 +39,7 @@ _JOBS: Final[dict[str, Job]] = {
 def _run(name: str) -> Callable[[argparse.Namespace], Answer | Exit]:
     """Make the function that runs one job, and that raises `CommandError` for each `PipelineError` of the job."""
 
-    def run(options: argparse.Namespace) -> Answer | Exit:
+    def run_job(options: argparse.Namespace) -> Answer | Exit:
         job = _JOBS[name]
         try:
             if name not in WRITES:
@@ -53,7 +55,7 @@ def _run(name: str) -> Callable[[argparse.Namespace], Answer | Exit]:
                 raise
             raise CommandError(no_space(session_options(options))) from None
 
-    return run
+    return run_job
 
 
 METAVAR: Final = "JOB"

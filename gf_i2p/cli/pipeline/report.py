@@ -1,6 +1,7 @@
 """`gf-i2p pipeline report`: draws the lake's tables as one HTML file."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,11 +10,14 @@ from gf_i2p.cli.pipeline.arguments import add_lake, check_out
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.terminal import ProgressLine
-from gf_i2p.pipeline.days import Span
+from gf_i2p.pipeline.days import ALL_DAYS, Span
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from gf_i2p.pipeline.report.job import ReportFigures
+    from gf_i2p.pipeline.spark_progress import Steps
 
 HELP = "write one HTML file with charts of leaders, publishers, availability and cost, to be read offline"
 
@@ -37,13 +41,19 @@ def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError` and `OSError`."""
     span = Span.parse(options.since, options.until)
     check_out(options.out)
-    with ProgressLine() as progress, working(options, progress) as (spark, steps):
-        from gf_i2p.pipeline.report.gather import ReportScope  # noqa: PLC0415 -- needs Spark
-        from gf_i2p.pipeline.report.job import ReportOptions, make_report  # noqa: PLC0415
+    with ProgressLine() as progress, working(options, progress, ()) as (spark, steps):
+        return work(spark, steps, Lake(options.lake), options.out, options.farm, span)
 
-        scope = ReportScope(tuple(dict.fromkeys(options.farm)), span.since_ms, span.until_ms)
-        report_options = ReportOptions(options.out, scope)
-        figures = make_report(spark, Lake(options.lake), report_options, lambda text: steps(f"summing up {text}"))
+
+def work(
+    spark: "SparkSession", steps: "Steps", lake: Lake, out: Path, farms: Sequence[str] = (), span: Span = ALL_DAYS
+) -> Answer:
+    """Write the page. `farms`: none for the largest. Raises `PipelineError` and `OSError`."""
+    from gf_i2p.pipeline.report.gather import ReportScope  # noqa: PLC0415 -- needs Spark
+    from gf_i2p.pipeline.report.job import ReportOptions, make_report  # noqa: PLC0415
+
+    scope = ReportScope(tuple(dict.fromkeys(farms)), span.since_ms, span.until_ms)
+    figures = make_report(spark, lake, ReportOptions(out, scope), lambda text: steps(f"summing up {text}"))
     return Answer(asdict(figures), show(figures))
 
 

@@ -15,7 +15,8 @@ QUIET_SECONDS: Final = 1.0
 SILENT_SECONDS: Final = 2.0
 """Seconds after which a command says what it waits for."""
 
-_COUNT: Final = re.compile(r"\b(\d+) of (\d+)\b")
+_COUNT: Final = re.compile(r"\b(\d+) of (\d+)\b(?!:)")
+"""A count of pieces. The number of a job has a colon, as in "2 of 4: health", and tells nothing of the time left."""
 
 _T = TypeVar("_T")
 

@@ -29,7 +29,7 @@ from gf_i2p.pipeline.backtest.replay import SERVERS, Decision, ReplayedEntry
 from gf_i2p.pipeline.backtest.replay_measures import Trial
 from gf_i2p.pipeline.backtest.result_rows import BacktestRow
 from gf_i2p.pipeline.days import DAY_MS
-from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.errors import NothingToDoError, PipelineError
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.pipeline.read.record_schema import columns
@@ -149,7 +149,7 @@ def backtest(
     # The farms with the most entries first: such a farm, begun last, would prolong the job.
     farms = [row["farm"] for row in log.groupBy("farm").count().orderBy(f.desc("count"), "farm").collect()]
     if not farms:
-        raise PipelineError(_nothing_to_replay(lake))
+        raise NothingToDoError(_nothing_to_replay(lake))
     if one_farm and len(farms) > 1:
         raise PipelineError(
             f"There are {len(farms)} farms in {lake.root}, and each has parameters of its own: add --farm."
@@ -168,7 +168,7 @@ def backtest(
         ).first()
         assert counts is not None
         if not counts["farms"]:
-            raise PipelineError(_nothing_to_replay(lake))
+            raise NothingToDoError(_nothing_to_replay(lake))
         tell("writing")
         decisions = output.where("what = 'decision'").select(*_DECISION)
         decisions.coalesce(_FILES).write.mode("overwrite").parquet(lake.path("decisions"))

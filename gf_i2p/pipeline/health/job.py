@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.days import ALL_DAYS, Span, spans_around
-from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.errors import NothingToDoError, PipelineError
 from gf_i2p.pipeline.health.anomalies import EPISODES, anomalies
 from gf_i2p.pipeline.health.destination_hours import destination_hours
 from gf_i2p.pipeline.health.server_hours import server_hours
@@ -126,7 +126,7 @@ def refresh(
     )
     if hours is None or counts is None or not counts[0]:
         farms = "any farm" if farm is None else f"farm {farm!r}"
-        raise PipelineError(f"The lake has no status records of {farms} on these days: check what ingest has read.")
+        raise NothingToDoError(f"The lake has no status records of {farms} on these days: check what ingest has read.")
     _write_anomalies(spark, lake, hours)
     leaves = tables.read_table(spark, lake, "destination_hours")
     return HealthFigures(

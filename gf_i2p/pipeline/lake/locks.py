@@ -22,6 +22,10 @@ WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "ingest": ("entries", "files", "quarantine"),
     "health": ("anomalies", "destination_hours", "server_hours"),
     "backtest": ("backtest", "backtest_days", "decisions"),
+    "run": (
+        *("anomalies", "backtest", "backtest_days", "decisions", "destination_hours", "entries", "files"),
+        *("quarantine", "server_hours"),
+    ),
     "floodfills": ("closest", "quarantine", "routers"),
     "stream": ("alerts", "anomalies", "destination_hours", "entries", "files", "quarantine", "server_hours"),
 }

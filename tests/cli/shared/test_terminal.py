@@ -39,7 +39,15 @@ def test_a_count_tells_the_time_that_is_left(
     monkeypatch.setattr("gf_i2p.cli.shared.terminal.time.monotonic", lambda: now[0])
     with ProgressLine() as progress:
         told = []
-        for text in ("file 2 of 10", "file 3 of 10", "file 4 of 10", "row 5 of 10", "row 3 of 10", "10 of 10"):
+        for text in (
+            "file 2 of 10",
+            "file 3 of 10",
+            "file 4 of 10",
+            "row 5 of 10",
+            "row 3 of 10",
+            "10 of 10",
+            "2 of 4: row 3 of 10",
+        ):
             progress(text, at_once=True)
             told.append(capsys.readouterr().err.strip("\r\x1b[K"))
             now[0] += 2.0
@@ -50,4 +58,5 @@ def test_a_count_tells_the_time_that_is_left(
         "row 5 of 10",
         "row 3 of 10",
         "10 of 10",
+        "2 of 4: row 3 of 10",
     ]

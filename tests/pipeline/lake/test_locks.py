@@ -44,11 +44,12 @@ def refused(lake: Lake, *jobs: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("job", "others"),
     [
-        ("ingest", {"ingest", "floodfills", "stream"}),
-        ("health", {"health", "stream"}),
-        ("backtest", {"backtest"}),
-        ("floodfills", {"ingest", "floodfills", "stream"}),
-        ("stream", {"ingest", "health", "floodfills", "stream"}),
+        ("ingest", {"ingest", "floodfills", "run", "stream"}),
+        ("health", {"health", "run", "stream"}),
+        ("backtest", {"backtest", "run"}),
+        ("run", {"ingest", "health", "backtest", "floodfills", "run", "stream"}),
+        ("floodfills", {"ingest", "floodfills", "run", "stream"}),
+        ("stream", {"ingest", "health", "floodfills", "run", "stream"}),
         ("report", set()),
     ],
 )
