@@ -29,10 +29,7 @@ WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "floodfills": ("closest", "quarantine", "routers"),
     "stream": ("alerts", "anomalies", "destination_hours", "entries", "files", "quarantine", "server_hours"),
 }
-"""Tables that each job locks, in the order of locking: all tables that the job writes.
-
-`stream` locks `files`, too, without writing that table: `ingest` must not run beside a stream.
-"""
+"""Tables that each job locks, in the order of locking: all tables that the job writes."""
 _NEED_A_LAKE: Final = frozenset({"health", "backtest"})
 _OF_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _MAX_BYTES: Final = 256

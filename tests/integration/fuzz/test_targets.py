@@ -23,7 +23,7 @@ ELSEWHERE = {
     "gf_i2p/pipeline/lake/tables.py": "Parquet, which Spark reads",
     "gf_i2p/pipeline/floodfills/router_files.py": "finds files; the targets router-info and peer-profile-… read them",
     "gf_i2p/pipeline/floodfills/given_hashes.py": "`parse_targets`: one call of `parse_target` for each line",
-    "gf_i2p/pipeline/stream/history_source.py": "the stream's own checkpoints; the lines go through `Walk`",
+    "gf_i2p/pipeline/stream/tail.py": "finds new lines; the targets history-line and entry-columns read these",
     "gf_i2p/pipeline/backtest": "the operator's own files of parameters",
     "gf_i2p/pipeline/days.py": "the operator's command line",
     "gf_i2p/cli/main.py": "the operator's command line",
