@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> Answer:
         _alerts(options.alerts) as (file, last_alert_ms),
         _hook(options.webhook) as hook,
         ProgressLine() as progress,
-        working(options, progress) as (spark, steps),
+        working(options, progress, options.exports) as (spark, steps),
         _signals() as stop,
     ):
         from gf_i2p.pipeline.stream.alerts import AlertLimits  # noqa: PLC0415 -- needs Arrow

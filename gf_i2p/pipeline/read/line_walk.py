@@ -1,4 +1,4 @@
-"""Goes through one file of a history line by line, and tells the kind of each line, for the survey and for reading.
+"""Goes through one file of a history line by line, and tells the kind of each line.
 
 A file accounts for every index from its first index on, in order. A line that is malformed, or out of order, is bad,
 and the walk goes on with the next line. A line with too high an index is held back until the next line. If the next
@@ -299,8 +299,7 @@ def servers_of(line: bytes) -> ConfigurationLine | Gap:
 def _json_error(text: bytes) -> str:
     """Return the reason why this text is not a record; empty: the text is a record.
 
-    `MAX_DEPTH` limits the depth, because Python's own limit depends on the caller's stack, and the survey and the later
-    reading must agree.
+    `MAX_DEPTH` limits the depth, because Python's own limit depends on the caller's stack, and all readings must agree.
     """
     try:
         value = read_json(text)

@@ -12,6 +12,7 @@ import pytest
 
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.ingest import job
 from gf_i2p.pipeline.ingest.batch import KINDS
 from gf_i2p.pipeline.ingest.job import IngestFigures, ingest
 from gf_i2p.pipeline.lake import tables
@@ -117,6 +118,35 @@ def test_the_first_time(farm: Farm) -> None:
     assert figures.quarantined_rows == sum(figures.quarantined.values()) == 13
     assert figures.lake_bytes > 0
     assert figures.read_bytes < figures.content_bytes
+
+
+@pytest.mark.slow  # one more run; test_read_files.py goes on where files have grown, without Spark
+def test_only_the_new_lines_of_a_file_that_has_grown_are_read(spark: "SparkSession", tmp_path: Path) -> None:
+    farm = Farm(spark, tmp_path)
+    path = plain(farm.exports, content([*lines(range(1, 11)), b"a\0b\n"]))
+    assert farm.ingest().new == 10
+    assert [row["text"] for row in farm.rows("quarantine")] == ["a\ufffdb"]
+    with path.open("ab") as file:
+        file.write(b"".join(lines(range(11, 14))))
+    figures = farm.ingest()
+    assert (figures.lines, figures.entries, figures.new, figures.quarantined_rows) == (3, 3, 3, 0)
+    assert figures.content_bytes < 4_000 < figures.read_bytes
+    assert farm.keys("farm") == [(index, 1) for index in range(1, 14)]
+
+
+@pytest.mark.slow  # one more run
+def test_files_are_taken_in_batches_of_limited_size(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "BATCH_BYTES", 1)
+    farm = Farm(spark, tmp_path)
+    plain(farm.exports / "one", content(lines(range(1, 11))))
+    plain(farm.exports / "two", content(lines(range(6, 16), delay=900), first=6, server=2), first=6)
+    steps: list[str] = []
+    figures = farm.ingest(step=steps.append)
+    assert [step for step in steps if step.startswith("reading")] == ["reading 1 of 2 files", "reading 1 of 1 files"]
+    assert (figures.entries, figures.new, len(farm.rows("files"))) == (20, 15, 2)
+    assert farm.keys("farm") == [(index, 1) for index in range(1, 16)]
 
 
 def test_the_rows(farm: Farm) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from gf_i2p.pipeline.read.arrivals import LATE_MS, WANTED, arrivals
-from gf_i2p.pipeline.read.line_walk import MAX_BAD_LINES
+from gf_i2p.pipeline.read.line_walk import MAX_BAD_LINES, Is
 from gf_i2p.storage.history_lines import gap_line, other_line, record_line
 from gf_i2p.storage.packed_files import GZIP
 from tests.pipeline.made_up_exports import at, content, lines, packed, plain, status
@@ -183,3 +183,9 @@ def test_the_place_of_an_error_is_that_in_the_file(tmp_path: Path) -> None:
     assert indexes(entries) == [9, 10, 11]
     assert again["reason"] == f"after entry 3 comes 9, at byte {len(whole)} of its content"
     assert read(path)[0]["reason"] == again["reason"]
+
+
+def test_the_servers_behind_a_gap_take_no_entrys_place(tmp_path: Path) -> None:
+    """Their row has the term 0, so its key is none of an entry."""
+    _, entries, _ = read(packed(tmp_path, content([gap_line(1, 4, (1, 2)), *lines([5])], last=5)))
+    assert [(row["what"], row["index"], row["term"]) for row in entries] == [(Is.GAP, 4, 0), (Is.RECORD, 5, 1)]

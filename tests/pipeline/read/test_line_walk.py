@@ -183,7 +183,7 @@ def test_where_a_checksum_vouches_for_it_records_are_not_read() -> None:
 def test_how_deep_a_record_may_be_does_not_depend_on_who_asks() -> None:
     """The caller's own stack depth does not change the deepest record that is accepted.
 
-    The survey and the later reading call from different depths. If the two disagreed, no run could ever be ingested.
+    Readings call from different depths. If two disagreed, a line would be an entry once, and an error another time.
     """
 
     def from_below(levels: int, data: bytes) -> list[FoundLine]:

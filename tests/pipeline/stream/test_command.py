@@ -70,7 +70,10 @@ def runs() -> Any:
     """Replaces the job `stream`, and keeps the arguments of each call."""
     stand_in = Runs()
     session = nullcontext((object(), lambda doing: None))
-    with patch.object(command, "working", lambda options, progress: session), patch.object(job, "stream", stand_in):
+    with (
+        patch.object(command, "working", lambda options, progress, exports: session),
+        patch.object(job, "stream", stand_in),
+    ):
         yield stand_in
 
 
