@@ -70,7 +70,8 @@ def runs() -> Any:
     """Replaces the job `stream`, and keeps the arguments of each call."""
     stand_in = Runs()
     session = nullcontext((object(), lambda doing: None))
-    with (
+    working = patch.object(command, "working", lambda options, progress, exports: session)
+    with working, patch.object(job, "stream", stand_in):
         patch.object(command, "working", lambda options, progress, exports: session),
         patch.object(job, "stream", stand_in),
     ):
