@@ -43,14 +43,14 @@ def started(
     """Start Spark with these options, and stop Spark at the end. Yield Spark and the function that shows a job's steps.
 
     `exports`: directories of histories that the job reads besides the lake's entries. If all these are small, Spark is
-    tuned for few rows. None: Spark is not tuned. Raises `PipelineError`, also for an error of Spark in between.
+    tuned for few entries. None: Spark is not tuned. Raises `PipelineError`, also for an error of Spark in between.
     """
     with ExitStack() as stack:
         with repeated(progress, "starting Spark"):
             if exports is not None:
-                from gf_i2p.pipeline.lake.few_rows import are_few  # noqa: PLC0415 -- needs pyarrow
+                from gf_i2p.pipeline.lake.expected_entries import expected_entries  # noqa: PLC0415 -- needs pyarrow
 
-                options = replace(options, few_rows=are_few(Lake(options.lake), exports))
+                options = replace(options, entries=expected_entries(Lake(options.lake), exports))
             spark = stack.enter_context(session(options))
         from gf_i2p.pipeline.spark_progress import watched  # noqa: PLC0415 -- needs Spark
 
