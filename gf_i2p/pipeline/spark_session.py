@@ -50,15 +50,14 @@ _OF_OUR_OWN: Final = {
     "spark.io.compression.codec": "zstd",
     "spark.sql.catalogImplementation": "in-memory",
 }
-# With few rows, Spark takes nearly all time to plan queries and to begin tasks. Each setting here saves such work.
-_FOR_FEW_ROWS: Final = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+FEW_ENTRIES: Final = 250_000
+"""Most entries for a Spark that starts and plans quickly, at the cost of the time for each row."""
+VERY_FEW_ENTRIES: Final = 40_000
+"""Most entries for which to generate and compile Java for each query takes longer than to interpret the query."""
+_FOR_FEW: Final = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}
+_FOR_VERY_FEW: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 # The JVM compiles for a quick start, and not for speed.
-_JVM_FOR_FEW_ROWS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=512m"
+_JVM_FOR_FEW: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=512m"
 # PySpark 4.3 runs with pandas 3, but warns of pandas 3 on import. No job uses pandas: Spark exchanges Arrow tables with
 # Python.
 _WARNS_OF_PANDAS_3: Final = "PySpark does not yet fully support pandas >= 3"
@@ -85,8 +84,8 @@ class SessionOptions:
     """Directory to which Spark spills; None: the system's directory for temporary files."""
     lake: str = ""
     """The place to which the job writes, for an error that names a full disk; empty: not known."""
-    few_rows: bool = False
-    """Whether Spark is to start and plan quickly, at the cost of the time for each row."""
+    entries: int | None = None
+    """About how many entries the job reads; None: not known, perhaps many."""
     settings: dict[str, str] = field(default_factory=dict)
     """More settings, by Spark's names."""
 
@@ -126,7 +125,7 @@ def start(options: SessionOptions) -> "SparkSession":
     for name in _LOGGERS:
         PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.appName("gf-i2p")
-    for name, value in (_SETTINGS | (_FOR_FEW_ROWS if options.few_rows else {})).items():
+    for name, value in (_SETTINGS | settings_for(options.entries)).items():
         builder = builder.config(name, value)
     if options.remote is not None:
         builder = builder.remote(options.remote)
@@ -211,11 +210,21 @@ def is_local(options: SessionOptions) -> bool:
     return options.master is None or options.master.startswith("local")
 
 
+def settings_for(entries: int | None) -> dict[str, str]:
+    """Return the settings that save time with so many entries, by Spark's names. `entries`: None if not known."""
+    few = _FOR_FEW if _are_at_most(FEW_ENTRIES, entries) else {}
+    return few | (_FOR_VERY_FEW if _are_at_most(VERY_FEW_ENTRIES, entries) else {})
+
+
+def _are_at_most(most: int, entries: int | None) -> bool:
+    return entries is not None and entries <= most
+
+
 def own_settings(options: SessionOptions) -> dict[str, str]:
     """Return the settings for a JVM that this process starts, by Spark's names."""
     settings = _OF_OUR_OWN | {"spark.driver.memory": f"{options.memory_mb}m"}
-    if options.few_rows:
-        settings[_JVM_OPTIONS] = f"{settings[_JVM_OPTIONS]} {_JVM_FOR_FEW_ROWS}"
+    if _are_at_most(FEW_ENTRIES, options.entries):
+        settings[_JVM_OPTIONS] = f"{settings[_JVM_OPTIONS]} {_JVM_FOR_FEW}"
     if is_local(options):
         settings |= _OF_THIS_MACHINE
     if options.scratch is not None:

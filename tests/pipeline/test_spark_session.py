@@ -11,7 +11,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.spark_session import SessionOptions, failed, not_started, own_settings, start
+from gf_i2p.pipeline.spark_session import (
+    FEW_ENTRIES,
+    VERY_FEW_ENTRIES,
+    SessionOptions,
+    failed,
+    not_started,
+    own_settings,
+    settings_for,
+    start,
+)
 from tests.tier import mostly_slow
 
 
@@ -32,10 +41,19 @@ def test_the_executors_of_a_cluster_can_call_the_driver(master: str) -> None:
     assert "spark.local.dir" not in settings
 
 
-def test_a_java_for_few_rows_still_writes_a_quiet_log() -> None:
+def test_a_java_for_few_entries_still_writes_a_quiet_log() -> None:
     options = "spark.driver.extraJavaOptions"
-    usual, few = own_settings(SessionOptions())[options], own_settings(SessionOptions(few_rows=True))[options]
+    usual, few = own_settings(SessionOptions())[options], own_settings(SessionOptions(entries=FEW_ENTRIES))[options]
     assert few.startswith(f"{usual} -XX:")
+    assert own_settings(SessionOptions(entries=FEW_ENTRIES + 1))[options] == usual
+
+
+def test_the_fewer_entries_the_less_is_prepared() -> None:
+    very_few, few = settings_for(VERY_FEW_ENTRIES), settings_for(VERY_FEW_ENTRIES + 1)
+    assert very_few["spark.sql.codegen.wholeStage"] == few["spark.sql.adaptive.enabled"] == "false"
+    assert few.items() < very_few.items()
+    assert settings_for(FEW_ENTRIES) == few
+    assert settings_for(FEW_ENTRIES + 1) == settings_for(None) == {}
 
 
 def test_under_spark_submit_a_master_of_ours_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

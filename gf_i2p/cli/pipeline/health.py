@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 HELP = "availability, gaps, lag, clock skew and anomalies of servers and destinations, by the hour"
 _SHOWN_SERVERS: Final = 200
 _SHOWN_ANOMALIES: Final = 10
+_BRIEFLY_SHOWN: Final = 5
+"""Number of anomalies in a brief text."""
+_BRIEF_COLUMNS: Final = ("farm", "server", "available", "gaps", "longest", "flaps", "skew")
 _HEAD: Final = ("farm", "server", "hours", "available", "gaps", "longest", "flaps", "lag", "skew", "tunnels")
 
 
@@ -38,8 +41,19 @@ def run(options: argparse.Namespace) -> Answer:
         return work(spark, steps, lake, options.farm, span)
 
 
-def work(spark: "SparkSession", steps: "Steps", lake: Lake, farm: str | None = None, span: Span = ALL_DAYS) -> Answer:
-    """Sum up the hours of these days, and find anomalies. `farm`: None for all farms. Raises `PipelineError`."""
+def work(
+    spark: "SparkSession",
+    steps: "Steps",
+    lake: Lake,
+    farm: str | None = None,
+    span: Span = ALL_DAYS,
+    *,
+    brief: bool = False,
+) -> Answer:
+    """Sum up the hours of these days, and find anomalies. `farm`: None for all farms. Raises `PipelineError`.
+
+    `brief`: whether the text has only what fits into 80 columns, and few anomalies.
+    """
     from gf_i2p.pipeline.health import job  # noqa: PLC0415 -- needs Spark
 
     figures = job.refresh(spark, lake, farm, span, on_step=lambda step: steps(f"making {step}"))
@@ -55,26 +69,41 @@ def work(spark: "SparkSession", steps: "Steps", lake: Lake, farm: str | None = N
             "newest_anomalies": [asdict(each) for each in anomalies[:max_anomalies]],
             "more_anomalies": len(anomalies) > max_anomalies,
         },
-        show(figures, servers, anomalies),
+        show_briefly(servers, anomalies) if brief else show(figures, servers, anomalies),
     )
 
 
 def show(figures: "HealthFigures", servers: "Sequence[ServerSummary]", anomalies: "Sequence[Anomaly]") -> str:
     """Describe the result as text: a table, the newest anomalies, and the work done."""
-    rows = [_HEAD, *(_row(each) for each in servers[:_SHOWN_SERVERS])]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = [_line(row, widths) for row in rows]
-    if len(servers) > _SHOWN_SERVERS:
-        lines.append(f"and more servers than {_SHOWN_SERVERS}: --farm shows one farm's servers")
-    if anomalies:
-        lines += ["", "Unlike the past, newest first:"]
-        lines += [f"  {printable(each.farm)}: {each.text}" for each in anomalies[:_SHOWN_ANOMALIES]]
-        if len(anomalies) > _SHOWN_ANOMALIES:
-            lines.append("  and more; --json shows all")
+    lines = [*_table(servers, _HEAD), *_unlike_the_past(anomalies, _SHOWN_ANOMALIES)]
     work = f"{figures.records:,} records in {figures.seconds:.1f} s, {figures.records_per_second:,.0f} a second"
     hours = f"{figures.server_hours:,} hours of servers, {figures.destination_hours:,} of destinations"
     lines += ["", f"{work}: {hours}, {figures.anomalies:,} anomalies"]
     return "\n".join(lines)
+
+
+def show_briefly(servers: "Sequence[ServerSummary]", anomalies: "Sequence[Anomaly]") -> str:
+    """Describe the result as text, without the columns that seldom matter."""
+    return "\n".join([*_table(servers, _BRIEF_COLUMNS), *_unlike_the_past(anomalies, _BRIEFLY_SHOWN)])
+
+
+def _table(servers: "Sequence[ServerSummary]", columns: Sequence[str]) -> list[str]:
+    places = [_HEAD.index(name) for name in columns]
+    rows = [[row[place] for place in places] for row in (_HEAD, *(_row(each) for each in servers[:_SHOWN_SERVERS]))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(columns))]
+    lines = [_line(row, widths) for row in rows]
+    if len(servers) > _SHOWN_SERVERS:
+        lines.append(f"and more servers than {_SHOWN_SERVERS}: --farm shows one farm's servers")
+    return lines
+
+
+def _unlike_the_past(anomalies: "Sequence[Anomaly]", count: int) -> list[str]:
+    """Return lines that tell of the newest anomalies, `count` at most."""
+    if not anomalies:
+        return []
+    lines = ["", "Unlike the past, newest first:"]
+    lines += [f"  {printable(each.farm)}: {each.text}" for each in anomalies[:count]]
+    return [*lines, "  and more; --json shows all"] if len(anomalies) > count else lines
 
 
 def _row(server: "ServerSummary") -> tuple[str, ...]:

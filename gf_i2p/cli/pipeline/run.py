@@ -73,12 +73,13 @@ def run_jobs(options: SessionOptions, lake: Lake, exports: Sequence[str], page: 
     with started(options, progress, exports) as (spark, steps):
         jobs: dict[str, Callable[[], Answer]] = {
             "ingest": lambda: _ingest(spark, steps, lake, exports),
-            "health": lambda: health.work(spark, steps, lake),
+            "health": lambda: health.work(spark, steps, lake, brief=True),
             "backtest": lambda: _backtest(spark, steps, lake),
             "report": lambda: report.work(spark, steps, lake, page),
         }
         for name in _JOBS:
             progress.begin(name)
+            steps("looking at the lake")  # until the job names its first step
             try:
                 answers[name] = jobs[name]()
             except NothingToDoError as error:

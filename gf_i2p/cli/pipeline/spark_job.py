@@ -1,10 +1,12 @@
 """Starts Spark for a job of `gf-i2p pipeline`, and shows the job's progress on a terminal."""
 
 import argparse
+import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from gf_i2p.cli.pipeline.arguments import session_options
 from gf_i2p.pipeline.lake.paths import Lake
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from gf_i2p.pipeline.spark_progress import Steps
+
+_AGAIN_SECONDS: Final = 1.0
 
 
 class Progress(Protocol):
@@ -39,15 +43,37 @@ def started(
     """Start Spark with these options, and stop Spark at the end. Yield Spark and the function that shows a job's steps.
 
     `exports`: directories of histories that the job reads besides the lake's entries. If all these are small, Spark is
-    tuned for few rows. None: Spark is not tuned. Raises `PipelineError`, also for an error of Spark in between.
+    tuned for few entries. None: Spark is not tuned. Raises `PipelineError`, also for an error of Spark in between.
     """
-    progress("starting Spark", at_once=True)  # Spark always needs seconds to start
-    if exports is not None:
-        from gf_i2p.pipeline.lake.few_rows import are_few  # noqa: PLC0415 -- needs pyarrow, which takes a second
+    with ExitStack() as stack:
+        with repeated(progress, "starting Spark"):
+            if exports is not None:
+                from gf_i2p.pipeline.lake.expected_entries import expected_entries  # noqa: PLC0415 -- needs pyarrow
 
-        options = replace(options, few_rows=are_few(Lake(options.lake), exports))
-    with session(options) as spark:
+                options = replace(options, entries=expected_entries(Lake(options.lake), exports))
+            spark = stack.enter_context(session(options))
         from gf_i2p.pipeline.spark_progress import watched  # noqa: PLC0415 -- needs Spark
 
-        with watched(spark, progress) as steps:
-            yield spark, steps
+        yield spark, stack.enter_context(watched(spark, progress))
+
+
+@contextmanager
+def repeated(progress: Progress, text: str) -> Iterator[None]:
+    """Show a text at once, and until the end of the block again and again with the seconds that have passed.
+
+    Java writes a line of its own over the text.
+    """
+    progress(text, at_once=True)
+    began, ended = time.monotonic(), threading.Event()
+
+    def repeat() -> None:
+        while not ended.wait(_AGAIN_SECONDS):
+            progress(f"{text}, {time.monotonic() - began:.0f} s")
+
+    thread = threading.Thread(target=repeat, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

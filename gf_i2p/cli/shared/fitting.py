@@ -39,16 +39,21 @@ def folded(text: str, stream: TextIO) -> str:
     """
     if not stream.isatty():
         return text
-    columns = _columns(stream)
+    columns = columns_of(stream)
     return "\n".join(_folded(line, columns) for line in text.split("\n"))
 
 
-def _columns(stream: TextIO) -> int:
+def columns_of(stream: TextIO) -> int:
     """Return the width of the terminal: of this stream's, which may not be that of standard output."""
     with suppress(OSError, ValueError):
         if "COLUMNS" not in os.environ:
             return os.get_terminal_size(stream.fileno()).columns or 80
     return get_terminal_size().columns
+
+
+def cut(text: str, columns: int) -> str:
+    """Shorten a text to a number of columns, at its end."""
+    return text if len(text) <= columns else f"{text[: columns - 1]}…"
 
 
 def _folded(line: str, columns: int) -> str:

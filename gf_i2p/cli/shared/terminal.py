@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Final, Self, TypeVar
 
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.fitting import columns_of, cut
 
 QUIET_SECONDS: Final = 1.0
 """Seconds before the first progress line, and between two lines."""
@@ -39,7 +40,7 @@ class ProgressLine:
         """Show the text, unless another text was shown in the last `QUIET_SECONDS`. `at_once`: always show the text."""
         left = self._time_left(text)
         if sys.stderr.isatty() and (at_once or time.monotonic() >= self._next):
-            text += left
+            text = cut(text + left, columns_of(sys.stderr) - 1)
             # The cursor goes back to the start of the line, so a line from Spark overwrites the progress line.
             print(f"\r\x1b[K{text}\r", end="", file=sys.stderr, flush=True)
             self._next = time.monotonic() + QUIET_SECONDS

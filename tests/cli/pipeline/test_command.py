@@ -2,11 +2,13 @@
 
 import argparse
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from gf_i2p.cli.main import main
+from gf_i2p.cli.pipeline import spark_job
 from gf_i2p.cli.pipeline.jobs import COMMANDS
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.pipeline.errors import PipelineError
@@ -195,3 +197,21 @@ def test_a_credential_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> N
     words = ["pipeline", "post", "lake", "--farm", "web", "--admin", "admin-joe.toml", "--sensing", "--dry-run"]
     assert main(words) == Exit.FAILED
     assert "There is no file admin-joe.toml: gf-i2p init makes such a file" in capsys.readouterr().err
+
+
+def test_the_start_of_spark_is_told_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_job, "_AGAIN_SECONDS", 0.001)
+    told: list[str] = []
+    heard_again = threading.Event()
+
+    def progress(text: str, *, at_once: bool = False) -> None:
+        told.append(text)
+        if not at_once:
+            heard_again.set()
+
+    with spark_job.repeated(progress, "starting Spark"):
+        assert heard_again.wait(30)
+    count = len(told)
+    assert told[:2] == ["starting Spark", "starting Spark, 0 s"]
+    assert not any(thread.name == "progress" for thread in threading.enumerate())
+    assert len(told) == count

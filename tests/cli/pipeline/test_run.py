@@ -32,7 +32,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     seen = SimpleNamespace(calls=[], sessions=[], outcomes={})
 
     def job(name: str) -> Any:
-        def work(spark: object, steps: object, lake: Lake, *more: Any) -> Answer:
+        def work(spark: object, steps: object, lake: Lake, *more: Any, brief: bool = False) -> Answer:
             with pytest.raises(PipelineError), tables_locked(lake, "health"):
                 pytest.fail("the tables are not locked")
             seen.calls.append((name, *more))
@@ -48,7 +48,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     ) -> Iterator[tuple[object, object]]:
         seen.sessions.append((options.lake, exports))
         progress("starting Spark", at_once=True)
-        yield object(), progress
+        yield object(), lambda step: None
 
     monkeypatch.setattr(command, "started", started)
     monkeypatch.setattr(command, "_ingest", job("ingest"))

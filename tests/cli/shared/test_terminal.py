@@ -60,3 +60,11 @@ def test_a_count_tells_the_time_that_is_left(
         "10 of 10",
         "2 of 4: row 3 of 10",
     ]
+
+
+def test_a_long_text_stays_in_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+    with ProgressLine() as progress:
+        progress("reading 60406 entries from 14 files", at_once=True)
+        assert capsys.readouterr().err == "\r\x1b[Kreading 60406 entr…\r"
