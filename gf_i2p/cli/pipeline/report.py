@@ -59,7 +59,7 @@ def work(
 
 def show(figures: "ReportFigures") -> str:
     """Describe the report as text."""
-    farms = f"{figures.farms} of {figures.farms_total} farms, from {figures.rows:,} rows"
+    farms = f"{figures.farms} of {figures.farms_total} farms, {figures.entries:,} entries"
     lines = [f"{figures.file}: {farms}, {figures.bytes:,} bytes, in {figures.seconds:.1f} s"]
     if figures.missing:
         lines.append(f"not made yet: {', '.join(figures.missing)}; the page says which job makes each")

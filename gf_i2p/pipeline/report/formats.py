@@ -3,10 +3,14 @@
 from datetime import UTC, datetime
 from typing import Final
 
-HOUR_MS: Final = 3_600_000
-DAY_MS: Final = 24 * HOUR_MS
-FIRST_MEMBER_ID: Final = 1 << 31
-_SHORT: Final = 8
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
+from gf_i2p.netdb.encoding import HASH_BYTES, from_base64, to_b32_address
+from gf_i2p.netdb.errors import NetDbError
+
+MAX_TEXT: Final = 240
+"""Most characters of one text from the data."""
+_LETTERS: Final = 8
+_NO_SIGN: Final = "\ufffd"
 
 
 def count(value: float) -> str:
@@ -70,13 +74,32 @@ def _date(at_ms: float, form: str) -> str:
 
 
 def server(id_: int) -> str:
-    """Name a server or leaf member by the id: "server 3", or "leaf 2" for the leaf member with the id 2^31 + 2."""
-    return f"server {id_}" if id_ < FIRST_MEMBER_ID else f"leaf {id_ - FIRST_MEMBER_ID}"
+    """Name a server or leaf member by the id: "server 3", "member 2147483650"."""
+    return f"{'server' if id_ < FIRST_LEAF_MEMBER_ID else 'member'} {id_}"
 
 
-def short(hash_: str) -> str:
-    """Shorten a hash to the first eight characters and "…", for a narrow place."""
-    return hash_ if len(hash_) <= _SHORT else hash_[:_SHORT] + "…"
+def address(hash_: str) -> str:
+    """Return the b32 address of a hash in I2P's base64; a text that is no hash stays as it is."""
+    try:
+        data = from_base64(hash_, HASH_BYTES)
+    except NetDbError:
+        return hash_
+    return to_b32_address(data) if len(data) == HASH_BYTES else hash_
+
+
+def short(address_: str) -> str:
+    """Shorten an address to "qjwctoz2….b32.i2p"; a text that is no address to its first letters."""
+    name, dot, _ = address_.partition(".b32.i2p")
+    return f"{name[:_LETTERS]}…{dot}" if len(name) > _LETTERS else address_
+
+
+def clean(text: str, most: int = MAX_TEXT) -> str:
+    """Cut a text to `most` characters, and replace unprintable characters.
+
+    Control characters are unprintable, and so are characters that turn the writing direction.
+    """
+    cut = text if len(text) <= most else text[: most - 1] + "…"
+    return "".join(each if each.isprintable() else _NO_SIGN for each in cut)
 
 
 def figure(value: float | None) -> str:

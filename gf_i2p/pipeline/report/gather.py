@@ -1,33 +1,49 @@
-"""Sums up the lake for the report, by Spark. Each collected result has a limit, however large the lake is."""
+"""Sums up the lake for the report: one query of Spark for each table, for all farms at once.
 
-from collections.abc import Callable
+Each collected result has a limit, however large the lake is. Each query costs some tenths of a second at least, so
+there is no query for a single farm.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pyarrow import fs
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from gf_i2p.node.clock import now_ms
+from gf_i2p.pipeline.days import DAY_MS, HOUR_MS
 from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.health.anomalies import EPISODES
+from gf_i2p.pipeline.health.episodes import Episode
+from gf_i2p.pipeline.health.status_reports import FRESH_MS
 from gf_i2p.pipeline.lake.paths import TABLES, Lake
-from gf_i2p.pipeline.lake.tables import read_entries, read_table
+from gf_i2p.pipeline.lake.tables import read_columns
 from gf_i2p.pipeline.report import formats
-from gf_i2p.pipeline.report.chart_data import (
+from gf_i2p.pipeline.report.report_data import (
+    MAX_EPISODES,
     MAX_FARMS,
     MAX_HASHES,
+    MAX_LEAVES,
     MAX_REASONS,
+    MAX_SERVERS,
+    MAX_SETS,
+    MAX_STRETCHES,
+    MAX_TURNS,
     Closest,
     FarmReport,
-    Floodfills,
+    Leaf,
     Near,
     Period,
-    Quarantine,
     Reason,
     Report,
     TableSize,
+    Turn,
+    Turns,
 )
-from gf_i2p.pipeline.report.gather_farm import anomalies, backtest, heat, is_gap, loads, timeline, weights
 
 FIRST_MS: Final = 1_577_836_800_000
 """2020-01-01: a node with an earlier time has a clock that was never set."""
@@ -35,8 +51,25 @@ _LEAST_MS: Final = 60_000
 """Least length of a period, because the period of a single record has no length."""
 _DAYS: Final = 3
 _RANKS: Final = 8
-_FIGURES: Final = 6
-_OF_CLOSEST: Final = frozenset({"hash", "name", "day", "rank", "floodfill", "distance"})
+_MEANS: Final = ("lag_ms", "skew_ms", "tunnels", "in_bytes_s", "out_bytes_s", "known_peers")
+_HOURS: Final = "farm string, day string, hour_ms bigint, server bigint, watched_ms bigint, records bigint"
+SCHEMAS: Final = {
+    "entries": "farm string, day string, index bigint, term bigint, received_ms bigint, kind string, value string, "
+    "leader bigint",
+    "server_hours": f"{_HOURS}, availability double, flaps bigint, gaps bigint, longest_gap_ms bigint, "
+    + ", ".join(f"{name} double" for name in _MEANS),
+    "destination_hours": f"{_HOURS}, destination string, availability double, flaps bigint, connections double, "
+    "load double",
+    "anomalies": EPISODES,
+    "decisions": "farm string, index bigint, received_ms bigint, publisher bigint, "
+    "listed array<struct<hash: string, cost: int>>",
+    "backtest": "farm string, parameters string, in_force string, live boolean, farm_ms bigint, outage_ms bigint, "
+    "changes bigint, unneeded bigint, stale_ms bigint, missing_ms bigint, set_changes bigint, imbalance_ms double, "
+    "cost double, recommended boolean, gain double, gain_low double, gain_high double, saved_s double, advice string",
+    "closest": "hash string, name string, day string, rank int, floodfill string, distance string",
+    "quarantine": "what string, reason string, length bigint",
+}
+"""The columns of each table that the report needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +77,7 @@ class ReportScope:
     """The farms and times of the report. Times are in milliseconds since the epoch; None: no limit."""
 
     farms: tuple[str, ...] = ()
-    """The farms in this order; empty: the largest farms."""
+    """The farms; empty: the largest farms."""
     since_ms: int | None = None
     until_ms: int | None = None
 
@@ -58,168 +91,334 @@ def gather(spark: SparkSession, lake: Lake, scope: ReportScope, say: Callable[[s
     if len(scope.farms) > MAX_FARMS:
         raise PipelineError(f"A report shows up to {MAX_FARMS} farms, not {len(scope.farms)}: make several reports.")
     now = now_ms()
-    tables = {
-        name: read_entries(spark, lake) if name == "entries" else read_table(spark, lake, name) for name in TABLES
-    }
     since = max(scope.since_ms or FIRST_MS, FIRST_MS)
-    until = min(scope.until_ms or now + formats.DAY_MS, now + formats.DAY_MS)
+    until = min(scope.until_ms or now + DAY_MS, now + DAY_MS)
     if since >= until:
         raise PipelineError("The period is empty: give a --since that is before --until, and not in the future.")
-    say("farms and their sizes")
-    sizes = [_size(lake, name, frame) for name, frame in tables.items()]
-    if all(each.rows is None for each in sizes):
+    say("sizes")
+    sizes = [_size(spark, lake, name) for name in TABLES]
+    there = {each.name for each in sizes if each.is_there}
+    if not there:
         raise PipelineError(f"{lake.root} has no table of the pipeline: begin with gf-i2p pipeline ingest.")
-    farms, totals = _farms(tables, scope.farms, since, until)
-    farm_reports = []
-    for name, entries, first, last in farms:
-        say(f"farm {name}")
-        period = Period(max(first, since), min(max(last, first + _LEAST_MS), until))
-        farm_reports.append(_farm(tables, name, entries, period))
+    tables = {name: read_columns(spark, lake, name, schema) for name, schema in SCHEMAS.items() if name in there}
+    say("farms")
+    extents = _Extents(tables, scope.farms, since, until, now)
+    farms = _Farms(tables, extents.periods, say)
+    reports = [farms.report(name, extents.entries[name]) for name in extents.periods]
     say("floodfills and quarantine")
+    hashes, hashes_total = _closest(tables["closest"]) if "closest" in tables else (None, 0)
+    reasons, quarantined = _quarantine(tables["quarantine"]) if "quarantine" in tables else (None, 0)
     return Report(
         made_ms=now,
-        lake=lake.root,
-        farms=farm_reports,
-        farms_total=totals[0],
-        entries_total=totals[1],
-        floodfills=None if (frame := tables["closest"]) is None else _floodfills(frame),
-        quarantine=None if (frame := tables["quarantine"]) is None else _quarantine(frame),
+        farms=reports,
+        farms_total=extents.farms_total,
+        entries_total=extents.entries_total,
+        closest=hashes,
+        reasons=reasons,
         sizes=sizes,
-        strange_clocks=_count_strange_clocks(tables["entries"], now),
+        hashes_total=hashes_total,
+        quarantined=quarantined,
+        strange_clocks=extents.strange_clocks,
+        older=farms.older,
     )
 
 
-def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: Period) -> FarmReport:
-    def table_of(table: str) -> DataFrame | None:
-        frame = tables[table]
-        return None if frame is None else frame.where(sf.col("farm") == name)
+class _Extents:
+    """The farms of the report, with their numbers of entries and periods."""
 
-    def summary(make: Callable[[DataFrame, Period], Any], table: str) -> Any:
-        frame = table_of(table)
-        if frame is None:
-            return None
-        if "day" in frame.columns:  # by the day, Spark leaves whole files out
-            frame = frame.where(sf.col("day").between(formats.day(period.since_ms), formats.day(period.until_ms)))
-        return make(frame, period)
-
-    def replayed(table: str) -> DataFrame | None:
-        """Return the farm's rows; None: there are none, perhaps because the last backtest was of other farms."""
-        frame = table_of(table)
-        return None if frame is None or frame.isEmpty() else frame
-
-    entries_of, decisions, trials = table_of("entries"), replayed("decisions"), replayed("backtest")
-    return FarmReport(
-        name,
-        entries,
-        period,
-        timeline=None if entries_of is None else timeline(entries_of, decisions, period),
-        heat=summary(heat, "server_hours"),
-        weights=None if decisions is None else weights(decisions, period),
-        loads=summary(loads, "destination_hours"),
-        anomalies=summary(anomalies, "anomalies"),
-        backtest=None if trials is None else backtest(trials, period),
-    )
-
-
-def _farms(
-    tables: dict[str, DataFrame | None], names: tuple[str, ...], since: int, until: int
-) -> tuple[list[tuple[str, int, int, int]], tuple[int, int]]:
-    """Return name, entry count, first and last time of each drawn farm, and two totals: of farms and of entries."""
-    for name, at, rows in (
-        ("entries", "received_ms", sf.when(is_gap(), 0).otherwise(1)),
-        ("server_hours", "hour_ms", sf.col("records")),
-        ("decisions", "received_ms", sf.lit(0)),
-    ):
-        frame = tables[name]
-        if frame is None:
-            continue
-        # A row of an hour does not tell when in the hour the last record came, so the whole hour counts.
-        last = sf.col(at) + (formats.HOUR_MS if at == "hour_ms" else 0)
-        by_farm = (
-            frame.where((sf.col(at) >= since) & (sf.col(at) < until))
-            .groupBy("farm")
-            .agg(sf.sum(rows).alias("rows"), sf.min(at).alias("first"), sf.max(last).alias("last"))
-        )
-        total = by_farm.agg(sf.count("*").alias("farms"), sf.sum("rows").alias("rows")).collect()[0]
-        chosen = by_farm.where(sf.col("farm").isin(list(names))) if names else by_farm
-        largest = chosen.orderBy(sf.desc("rows"), "farm").limit(MAX_FARMS).collect()
-        present = {row.farm for row in largest}
-        unknown = [farm for farm in names if farm not in present]
+    def __init__(
+        self, tables: Mapping[str, DataFrame], names: tuple[str, ...], since: int, until: int, now: int
+    ) -> None:
+        """Find the farms in the first table of three that is there. Raises `PipelineError` for a name not found."""
+        self.periods: dict[str, Period] = {}
+        self.entries: dict[str, int] = {}
+        self.farms_total = self.entries_total = self.strange_clocks = 0
+        for name, at, count in (
+            ("entries", "received_ms", sf.when(is_gap(), 0).otherwise(1)),
+            ("server_hours", "hour_ms", sf.col("records")),
+            ("decisions", "received_ms", sf.lit(0)),
+        ):
+            if name in tables:
+                self._find(tables[name], at, count, since, until, now)
+                break
+        else:
+            if names:
+                raise PipelineError("The lake has no table of any farm: begin with gf-i2p pipeline ingest.")
+        unknown = [name for name in names if name not in self.periods]
         if unknown:
             raise PipelineError(
                 f"The lake has nothing of a farm {unknown[0]!r} in this period: a report without --farm names farms."
             )
-        farms = [(row.farm, int(row.rows or 0), int(row.first), int(row.last)) for row in largest]
-        if names:
-            farms.sort(key=lambda one: names.index(one[0]))
-        return farms, (int(total.farms), int(total.rows or 0))
-    if names:
-        raise PipelineError("The lake has no table of any farm: begin with gf-i2p pipeline ingest.")
-    return [], (0, 0)
+        chosen = names or sorted(self.periods, key=lambda name: (-self.entries[name], name))[:MAX_FARMS]
+        self.periods = {name: self.periods[name] for name in chosen}
+
+    def _find(self, frame: DataFrame, at: str, count: Column, since: int, until: int, now: int) -> None:
+        inside = (sf.col(at) >= since) & (sf.col(at) < until)
+        # A row of an hour does not tell when in the hour the last record came, so the whole hour counts.
+        last = sf.col(at) + (HOUR_MS if at == "hour_ms" else 0)
+        strange = ~sf.col(at).between(FIRST_MS, now + DAY_MS)
+        for row in (
+            frame.groupBy("farm")
+            .agg(
+                sf.sum(sf.when(inside, count)).alias("rows"),
+                sf.min(sf.when(inside, sf.col(at))).alias("first"),
+                sf.max(sf.when(inside, last)).alias("last"),
+                sf.count_if(strange).alias("strange"),
+            )
+            .collect()
+        ):
+            self.strange_clocks += row.strange
+            if row["first"] is None:
+                continue
+            self.farms_total += 1
+            self.entries_total += int(row["rows"] or 0)
+            self.entries[row.farm] = int(row["rows"] or 0)
+            first = max(row["first"], since)
+            self.periods[row.farm] = Period(first, max(min(max(row["last"], first + _LEAST_MS), until), first + 1))
 
 
-def _count_strange_clocks(entries: DataFrame | None, now: int) -> int:
-    if entries is None:
-        return 0
-    return int(entries.where(~sf.col("received_ms").between(FIRST_MS, now + formats.DAY_MS)).count())
+def is_gap() -> Column:
+    """Return a Spark condition: the row of `entries` is no log entry, but names the farm's servers after a gap."""
+    return (sf.col("kind") == "servers") & sf.col("value").isNotNull()
 
 
-def _floodfills(closest: DataFrame) -> Floodfills:
-    days = [row.day for row in closest.select("day").distinct().orderBy(sf.desc("day")).limit(_DAYS).collect()]
-    newest = closest.where(sf.col("day").isin(days) & (sf.col("rank") <= _RANKS))
-    hashes = newest.groupBy("hash").agg(sf.first("name", ignorenulls=True).alias("called"))
-    total = hashes.count()
-    chosen = hashes.orderBy(sf.col("called").asc_nulls_last(), "hash").limit(MAX_HASHES)
-    rows = newest.join(sf.broadcast(chosen), "hash").limit(MAX_HASHES * _DAYS * _RANKS).collect()
-    figures = [name for name in closest.columns if name not in _OF_CLOSEST]
-    by_hash: dict[tuple[str, str], dict[str, list[Near]]] = {}
+class _Farms:
+    """What the tables say of each of the report's farms."""
+
+    def __init__(
+        self, tables: Mapping[str, DataFrame], periods: Mapping[str, Period], say: Callable[[str], None]
+    ) -> None:
+        self._periods = periods
+        self.older: list[str] = []
+        """Tables that an older version has made."""
+        self._tables = {
+            name: frame.where(sf.col("farm").isin(list(periods)))
+            for name, frame in tables.items()
+            if "farm string" in SCHEMAS[name]
+        }
+        if not periods:
+            self._tables = {}
+        say("leaders and publishers")
+        self._led = self._of(
+            "entries", lambda rows: self._turns(rows.where("kind = 'servers' and value is null"), "leader")
+        )
+        self._published = self._of("decisions", lambda rows: self._turns(rows, "publisher"))
+        self._costs = self._of("decisions", self._costs_of)
+        say("hours of servers")
+        self._servers = self._of("server_hours", self._hours_of_servers)
+        say("hours of leaves")
+        self._leaves = self._of("destination_hours", self._hours_of_leaves)
+        say("anomalies and parameters")
+        self._episodes = self._of("anomalies", self._episodes_of)
+        self._trials = self._of("backtest", self._trials_of)
+
+    def report(self, name: str, entries: int) -> FarmReport:
+        """Return the data of one farm."""
+        servers, leaves = self._servers, self._leaves
+        stretches = self._periods[name].stretches
+        return FarmReport(
+            name,
+            entries,
+            self._periods[name],
+            led=None if self._led is None else _turns(self._led.get(name, ())),
+            published=_turns(self._published[name]) if self._published and name in self._published else None,
+            costs=_costs(self._costs[name], stretches) if self._costs and name in self._costs else None,
+            servers=None if servers is None else _series(servers.get(name, ()), "server"),
+            servers_total=max((row["total"] for row in (servers or {}).get(name, ())), default=0),
+            leaves=None if leaves is None else _leaves(leaves.get(name, ())),
+            leaves_total=max((row["total"] for row in (leaves or {}).get(name, ())), default=0),
+            episodes=None if self._episodes is None else [_episode(row) for row in self._episodes.get(name, ())],
+            silent=frozenset(
+                (row["servers"][0], row["worst_ms"]) for row in (self._episodes or {}).get(name, ()) if row["silent"]
+            ),
+            episodes_total=max((row["total"] for row in (self._episodes or {}).get(name, ())), default=0),
+            trials=self._trials[name] if self._trials and name in self._trials else None,
+            trials_total=max((row["total"] for row in (self._trials or {}).get(name, ())), default=0),
+        )
+
+    def _of(self, table: str, make: Callable[[DataFrame], DataFrame]) -> dict[str, list[dict[str, Any]]] | None:
+        """Return the rows that `make` makes of a table, by farm; None: no table, or an older version's."""
+        if table not in self._tables:
+            return None
+        rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in make(self._tables[table]).collect():
+            rows[row.farm].append(row.asDict())
+        sign = {"anomalies": "begin_ms", "backtest": "outage_ms"}.get(table)
+        if sign is not None and any(row[sign] is None for of_farm in rows.values() for row in of_farm):
+            self.older.append(table)
+            return None
+        return rows
+
+    def _by_farm(self, value: Callable[[Period], int]) -> Column:
+        """Return a column with a value for the row's farm."""
+        pairs = [sf.lit(each) for name, period in self._periods.items() for each in (name, value(period))]
+        return sf.create_map(*pairs)[sf.col("farm")]
+
+    def _stretch(self, at: str) -> Column:
+        begin, length = self._by_farm(lambda each: each.hour_ms), self._by_farm(lambda each: each.stretch_ms)
+        return sf.floor((sf.col(at) - begin) / length).cast("int")
+
+    def _turns(self, frame: DataFrame, who: str) -> DataFrame:
+        """Return the newest rows where the column `who` changes, until the period's end; "changes": how often."""
+        order = [sf.col(name) for name in ("index", "term") if name in frame.columns]
+        in_order = Window.partitionBy("farm").orderBy(*order)
+        since, until = self._by_farm(lambda each: each.since_ms), self._by_farm(lambda each: each.until_ms)
+        is_change = ~sf.col("begins") & (sf.col("received_ms") >= since)
+        return (
+            frame.where(sf.col("received_ms") <= until)
+            .select("farm", *order, "received_ms", sf.col(who).alias("who"))
+            .withColumn("begins", sf.row_number().over(in_order) == 1)
+            .withColumn("before", sf.lag("who").over(in_order))
+            .where(sf.col("begins") | ~sf.col("who").eqNullSafe(sf.col("before")))
+            .withColumn("changes", sf.count_if(is_change).over(Window.partitionBy("farm")))
+            .withColumn(
+                "age", sf.row_number().over(Window.partitionBy("farm").orderBy(*(each.desc() for each in order)))
+            )
+            .where(sf.col("age") <= MAX_TURNS)
+        )
+
+    def _costs_of(self, decisions: DataFrame) -> DataFrame:
+        """Return the last set of each stretch."""
+        inside = decisions.where(sf.col("received_ms") <= self._by_farm(lambda each: each.until_ms))
+        at = sf.greatest(self._stretch("received_ms"), sf.lit(-1)).alias("at")
+        return inside.groupBy("farm", at).agg(sf.max_by("listed", "index").alias("listed"))
+
+    def _hours(self, hours: DataFrame) -> DataFrame:
+        """Return the rows of the periods, also of the hour in which a period begins, with the column "at"."""
+        begin, until = self._by_farm(lambda each: each.hour_ms), self._by_farm(lambda each: each.until_ms)
+        first, last = (
+            formats.day(pick(getattr(each, name) for each in self._periods.values()))
+            for pick, name in ((min, "hour_ms"), (max, "until_ms"))
+        )
+        inside = hours.where(sf.col("day").between(first, last))  # by the day, Spark leaves whole files out
+        inside = inside.where((sf.col("hour_ms") >= begin) & (sf.col("hour_ms") < until))
+        return inside.withColumn("at", self._stretch("hour_ms"))
+
+    def _hours_of_servers(self, hours: DataFrame) -> DataFrame:
+        sums = _sums(self._hours(hours), "server", sf.sum("gaps").alias("gaps"), sf.max("longest_gap_ms").alias("gap"),
+                     *(sf.avg(name).alias(name) for name in _MEANS))  # fmt: skip
+        ranked = sums.withColumn("rank", sf.dense_rank().over(Window.partitionBy("farm").orderBy("server")))
+        return _first(ranked, MAX_SERVERS)
+
+    def _hours_of_leaves(self, hours: DataFrame) -> DataFrame:
+        sums = _sums(self._hours(hours), "destination", sf.max_by("server", "hour_ms").alias("server"),
+                     sf.avg("load").alias("load"), sf.avg("connections").alias("connections"))  # fmt: skip
+        weight = sums.withColumn("weight", sf.sum("records").over(Window.partitionBy("farm", "destination")))
+        order = Window.partitionBy("farm").orderBy(sf.desc("weight"), "destination")
+        return _first(weight.withColumn("rank", sf.dense_rank().over(order)), MAX_LEAVES)
+
+    def _episodes_of(self, anomalies: DataFrame) -> DataFrame:
+        since, until = self._by_farm(lambda each: each.since_ms), self._by_farm(lambda each: each.until_ms)
+        outside = (sf.col("end_ms") <= since) | (sf.col("begin_ms") >= until)
+        newest = Window.partitionBy("farm").orderBy(sf.desc("end_ms"), sf.desc("score"), "servers", "measure")
+        inside = anomalies.where(~sf.coalesce(outside, sf.lit(False)))  # an older version's rows have no begin
+        first = _first(inside.withColumn("rank", sf.row_number().over(newest)), MAX_EPISODES)
+        if "server_hours" not in self._tables:
+            return first.withColumn("silent", sf.lit(False))
+        rarely = sf.col("records") * FRESH_MS < sf.col("watched_ms")  # the records could not cover the hour
+        is_gap = sf.col("longest_gap_ms") * 2 >= (1 - sf.col("availability")) * sf.col("watched_ms")
+        silent = (rarely | is_gap) & (sf.col("availability") < 1)
+        hours = self._tables["server_hours"].select(
+            "farm", sf.col("server").alias("at_server"), sf.col("hour_ms").alias("worst_ms"), silent.alias("silent")
+        )
+        at_worst = sf.broadcast(first.withColumn("at_server", sf.col("servers")[0]))
+        return hours.join(at_worst, ["farm", "at_server", "worst_ms"], "right")
+
+    def _trials_of(self, trials: DataFrame) -> DataFrame:
+        order = (sf.desc("live"), sf.desc("recommended"), sf.col("cost").asc_nulls_last(), "parameters")
+        rank = sf.row_number().over(Window.partitionBy("farm").orderBy(*order))
+        return _first(trials.withColumn("rank", rank), MAX_SETS).orderBy("rank")
+
+
+def _sums(hours: DataFrame, what: str, *more: Column) -> DataFrame:
+    """Return the figures of each farm, `what` and stretch that servers and leaves have both."""
+    covered = sf.sum(sf.col("availability") * sf.col("watched_ms"))
+    return hours.groupBy("farm", what, "at").agg(
+        sf.count("*").alias("hours"),
+        sf.sum("watched_ms").alias("watched_ms"),
+        sf.coalesce(sf.try_divide(covered, sf.sum("watched_ms")), sf.avg("availability")).alias("availability"),
+        sf.sum("records").alias("records"),
+        sf.sum("flaps").alias("flaps"),
+        *more,
+    )
+
+
+def _first(ranked: DataFrame, most: int) -> DataFrame:
+    """Return the rows with a column "rank" of up to `most`; "total": the greatest rank of the farm."""
+    total = ranked.withColumn("total", sf.max("rank").over(Window.partitionBy("farm")))
+    return total.where(sf.col("rank") <= most)
+
+
+def _turns(rows: Sequence[Mapping[str, Any]]) -> Turns:
+    turns = sorted((Turn(row["received_ms"], row["who"]) for row in reversed(rows)), key=lambda turn: turn.at_ms)
+    return Turns(turns, rows[0]["changes"] if rows else 0)
+
+
+def _costs(rows: Sequence[Mapping[str, Any]], stretches: int) -> dict[str, list[int | None]]:
+    """Return each leaf's cost in each stretch. A stretch without a decision has the cost of the stretch before."""
+    listed = {row["at"]: {leaf["hash"]: leaf["cost"] for leaf in row["listed"] or ()} for row in rows}
+    times: dict[str, int] = defaultdict(int)
+    for costs_now in listed.values():
+        for hash_ in costs_now:
+            times[hash_] += 1
+    costs: dict[str, list[int | None]] = {
+        hash_: [] for hash_ in sorted(times, key=lambda hash_: (-times[hash_], hash_))[:MAX_LEAVES]
+    }
+    now = listed.get(-1, {})
+    for at in range(min(stretches, MAX_STRETCHES)):
+        now = listed.get(at, now)
+        for hash_, of_leaf in costs.items():
+            of_leaf.append(now.get(hash_))
+    return costs
+
+
+def _series(rows: Sequence[Mapping[str, Any]], key: str) -> dict[Any, dict[int, Mapping[str, Any]]]:
+    """Return rows by the column `key`, and by the stretch."""
+    found: dict[Any, dict[int, Mapping[str, Any]]] = defaultdict(dict)
+    for row in sorted(rows, key=lambda row: (row["rank"], row["at"])):
+        found[row[key]][row["at"]] = row
+    return dict(found)
+
+
+def _leaves(rows: Sequence[Mapping[str, Any]]) -> dict[str, Leaf]:
+    found = _series(rows, "destination")
+    return {hash_: Leaf(series[max(series)]["server"], series) for hash_, series in found.items()}
+
+
+def _episode(row: Mapping[str, Any]) -> Episode:
+    names = [each.split()[0] for each in EPISODES.split(", ")[1:]]
+    return Episode(**{name: row[name] for name in names} | {"servers": tuple(row["servers"] or ())})
+
+
+def _closest(closest: DataFrame) -> tuple[list[Closest], int]:
+    """Return the floodfills of `MAX_HASHES` hashes on the newest days, and the number of all hashes."""
+    newest = closest.withColumn("age", sf.dense_rank().over(Window.orderBy(sf.desc("day"))))
+    newest = newest.where((sf.col("age") <= _DAYS) & (sf.col("rank") <= _RANKS))
+    order = Window.orderBy(sf.col("name").asc_nulls_last(), "hash")
+    numbered = newest.withColumn("number", sf.dense_rank().over(order))
+    numbered = numbered.withColumn("total", sf.max("number").over(Window.partitionBy()))
+    rows = numbered.where(sf.col("number") <= MAX_HASHES).orderBy("number", "day", "rank").collect()
+    found: dict[tuple[str, str, str], list[Near]] = defaultdict(list)
     for row in rows:
-        near = Near(row["rank"], row["floodfill"], row["distance"], _profile({name: row[name] for name in figures}))
-        by_hash.setdefault((row["called"] or "", row["hash"]), {}).setdefault(row["day"], []).append(near)
-    return Floodfills(
-        [
-            Closest(hash_, name, {day: sorted(near, key=lambda one: one.rank) for day, near in days_of.items()})
-            for (name, hash_), days_of in sorted(by_hash.items(), key=lambda item: (not item[0][0], item[0]))
-        ],
-        max(total - len(by_hash), 0),
-    )
+        near = Near(row["rank"], row["floodfill"] or "", row["distance"] or "")
+        found[row["hash"] or "", row["name"] or "", row["day"] or ""].append(near)
+    return [Closest(*key, near) for key, near in found.items()], max((row["total"] for row in rows), default=0)
 
 
-def _profile(figures: dict[str, Any]) -> dict[str, str]:
-    """Return the first `_FIGURES` figures of a profile as texts. The profile has columns, or structs with fields."""
-    texts: dict[str, str] = {}
-    for name, value in figures.items():
-        fields = value.asDict() if isinstance(value, Row) else {name: value}
-        texts |= {key: _shown(figure) for key, figure in fields.items() if figure is not None}
-    return dict(list(texts.items())[:_FIGURES])
-
-
-def _shown(value: object) -> str:
-    return formats.figure(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
-
-
-def _quarantine(quarantine: DataFrame) -> Quarantine:
+def _quarantine(quarantine: DataFrame) -> tuple[list[Reason], int]:
+    """Return the most frequent reasons, and the number of all rows."""
     by_reason = quarantine.groupBy("what", "reason").agg(sf.count("*").alias("number"), sf.sum("length").alias("bytes"))
-    total = by_reason.agg(sf.sum("number").alias("number"), sf.count("*").alias("kinds")).collect()[0]
-    rows = by_reason.orderBy(sf.desc("number"), "what", "reason").limit(MAX_REASONS).collect()
-    return Quarantine(
-        [Reason(row.what or "", row.reason or "", row.number, int(row.bytes or 0)) for row in rows],
-        int(total.number or 0),
-        total.kinds,
-    )
+    total = by_reason.withColumn("total", sf.sum("number").over(Window.partitionBy()))
+    rows = total.orderBy(sf.desc("number"), "what", "reason").limit(MAX_REASONS).collect()
+    reasons = [Reason(row.what or "", row.reason or "", row.number, int(row.bytes or 0)) for row in rows]
+    return reasons, rows[0]["total"] if rows else 0
 
 
-def _size(lake: Lake, name: str, frame: DataFrame | None) -> TableSize:
-    if frame is None:
-        return TableSize(name, None)
-    rows = frame.count()
-    try:
-        system, path = fs.FileSystem.from_uri(lake.path(name))
-        files = [
-            each
-            for each in system.get_file_info(fs.FileSelector(path, recursive=True))
-            if each.is_file and each.base_name.endswith(".parquet")
-        ]
-    except (OSError, ValueError):  # the files are another machine's, or on a file system that only Spark knows
-        return TableSize(name, rows)
-    return TableSize(name, rows, len(files), sum(each.size for each in files))
+def _size(spark: SparkSession, lake: Lake, name: str) -> TableSize:
+    with suppress(OSError, ValueError):  # the files are another machine's, or on a file system that only Spark knows
+        system, inside = fs.FileSystem.from_uri(lake.path(name))
+        found = system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True))
+        sizes = [each.size for each in found if each.is_file and each.base_name.endswith(".parquet")]
+        if sizes:
+            return TableSize(name, True, len(sizes), sum(sizes))
+    return TableSize(name, bool(read_columns(spark, lake, name, "farm string").inputFiles()))

@@ -23,7 +23,7 @@ class ReportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReportFigures:
-    """Counts of the farms and rows in one report, and the report's size."""
+    """Counts of the farms and entries in one report, and the report's size."""
 
     file: str
     bytes: int
@@ -31,8 +31,6 @@ class ReportFigures:
     """Farms that are drawn."""
     farms_total: int
     entries: int
-    rows: int
-    """Rows of all tables."""
     missing: tuple[str, ...]
     """Tables that no job has made yet."""
     seconds: float
@@ -44,6 +42,7 @@ def make_report(
     """Make the report. `say`: called with the name of each step. Raises `PipelineError` and `OSError`."""
     began = time.monotonic()
     report = gather(spark, lake, options.scope, say)
+    say("charts")
     text = page(report).encode("utf-8", "replace")
     part = options.out.with_name(f".{options.out.name}.part")
     try:
@@ -58,7 +57,6 @@ def make_report(
         farms=len(report.farms),
         farms_total=report.farms_total,
         entries=report.entries_total,
-        rows=sum(each.rows or 0 for each in report.sizes),
-        missing=tuple(each.name for each in report.sizes if each.rows is None),
+        missing=tuple(each.name for each in report.sizes if not each.is_there),
         seconds=round(time.monotonic() - began, 3),
     )

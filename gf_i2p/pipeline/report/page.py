@@ -1,143 +1,180 @@
-"""The page: all charts with their headings, in one file that loads nothing and runs nothing."""
+"""The page: the templates filled in, in one file that loads nothing and runs nothing.
 
+The templates escape all text. Names of farms, reasons and parameters come from logs to which anybody in a farm can
+write.
+"""
+
+import json
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from gf_i2p.pipeline.report import farm_charts, formats, timeless_charts
-from gf_i2p.pipeline.report.chart_data import MADE_BY, FarmReport, Report
-from gf_i2p.pipeline.report.layout import note
-from gf_i2p.pipeline.report.markup import Markup, element
-from gf_i2p.pipeline.report.style import STYLE
+import jinja2
+from markupsafe import Markup
 
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
+from gf_i2p.pipeline.backtest.gain import Gain
+from gf_i2p.pipeline.report import charts, farm_charts, formats
+from gf_i2p.pipeline.report.report_data import MADE_BY, MAX_TURNS, FarmReport, Report, Series
+from gf_i2p.pipeline.report.verdicts import Verdicts, mean, subject, verdicts
+
+_TEMPLATES: Final = Path(__file__).parent / "templates"
 _POLICY: Final = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
+_PARAMETERS: Final = 12
+"""Most parameters of a set that are shown."""
+_EPISODES: Final = 40
+"""Most episodes of a farm that are listed."""
+_NOTHING: Final = "as in the log"
+"""Text for the live set, and for a set whose values the farm has at the end of the log."""
 
 
 def page(report: Report) -> str:
-    """Draw the whole page. The same report gives the same text."""
-    sections = [
-        *(_farm(at, farm) for at, farm in enumerate(report.farms)),
-        _section("floodfills", "Floodfills", "The floodfills that answer for the farms' hashes", _floodfills(report)),
-        _section("quarantine", "Quarantine", "Files, lines and records that did not fit", _quarantine(report)),
-        _section("sizes", "Sizes", "The lake's tables", timeless_charts.sizes(list(report.sizes))),
+    """Fill in the whole page. The same report gives the same text."""
+    style = (_TEMPLATES / "style.css").read_text("utf-8")
+    farms = [FarmView(each) for each in report.farms]
+    farms.sort(key=lambda farm: (*farm.verdicts.order, farm.data.name))
+    for at, farm in enumerate(farms):
+        farm.id = f"farm-{at}"
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: formats.clean(value) if isinstance(value, str) and not _is_markup(value) else value,
+    )
+    templates.filters |= {
+        "count": formats.count, "plural": formats.plural, "size": formats.size, "percent": formats.percent,
+        "lasting": formats.lasting, "moment": formats.moment, "figure": formats.figure, "server": formats.server,
+        "address": formats.address, "short": formats.short, "subject": subject,
+    }  # fmt: skip
+    return templates.get_template("page.html.j2").render(
+        report=report,
+        farms=farms,
+        made_by=MADE_BY,
+        levels=charts.LEVELS,
+        max_turns=MAX_TURNS,
+        style=Markup(style),  # noqa: S704 -- a file of this package
+        policy=_POLICY.format(b64encode(sha256(style.encode()).digest()).decode()),
+    )
+
+
+def _is_markup(text: str) -> bool:
+    return isinstance(text, Markup)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the table of servers, or of leaves."""
+
+    id: Any
+    colour: int | None
+    """Number of the line's colour; None: no line is drawn."""
+    availability: float | None
+    records: int
+    flaps: int
+    longest_gap_ms: int
+    means: Mapping[str, float | None]
+
+
+class FarmView:
+    """A farm as the template sees it."""
+
+    def __init__(self, farm: FarmReport) -> None:
+        self.data = farm
+        self.id = ""
+        self.verdicts: Verdicts = verdicts(farm)
+        servers, leaves = farm.servers or {}, farm.leaves or {}
+        self.server_keys = farm_charts.keys(list(servers), formats.server)
+        hashes = [*leaves, *(each for each in farm.costs or () if each not in leaves)]
+        self.leaf_keys = farm_charts.keys(hashes, farm_charts.leaf_name)
+        self.server_charts = list(farm_charts.of_servers(farm, self.server_keys))
+        self.leaf_charts = list(farm_charts.of_leaves(farm, self.leaf_keys))
+        self.servers = [_row(id_, series, self.server_keys.get(id_)) for id_, series in servers.items()]
+        self.leaves = [
+            _row(hash_, leaf.series, self.leaf_keys.get(hash_), ("load", "connections"))
+            for hash_, leaf in leaves.items()
+        ]
+        self.owners = {hash_: leaf.server for hash_, leaf in leaves.items()}
+        self.episodes = sorted(farm.episodes or (), key=lambda each: -each.score)[:_EPISODES]
+        self.led = farm_charts.shares(farm.led.turns if farm.led else (), farm.period)
+        self.published = farm_charts.shares(farm.published.turns if farm.published else (), farm.period)
+        self.trials = _trials(farm.trials or ())
+        self.missing = [
+            table
+            for table, value in (
+                ("server_hours", farm.servers), ("destination_hours", farm.leaves), ("anomalies", farm.episodes),
+                ("decisions", farm.published), ("backtest", farm.trials),
+            )
+            if value is None
+        ]  # fmt: skip
+
+    @property
+    def availability(self) -> float | None:
+        """Mean availability of all hours of servers, without leaf members."""
+        servers = (series for id_, series in (self.data.servers or {}).items() if id_ < FIRST_LEAF_MEMBER_ID)
+        cells = [cell for series in servers for cell in series.values()]
+        return mean(cells, "availability")
+
+    @property
+    def listed(self) -> Mapping[str, float]:
+        """Share of the time in which each leaf is listed, by the leaf's hash."""
+        costs = self.data.costs or {}
+        return {hash_: sum(each is not None for each in of) / max(len(of), 1) for hash_, of in costs.items()}
+
+
+_SERVER_MEANS: Final = ("lag_ms", "skew_ms", "tunnels", "in_bytes_s", "out_bytes_s", "known_peers")
+
+
+def _row(id_: Any, series: Series, key: farm_charts.Key | None, means: Sequence[str] = _SERVER_MEANS) -> Row:
+    cells = list(series.values())
+    return Row(
+        id_,
+        None if key is None else key.colour,
+        mean(cells, "availability"),
+        sum(cell["records"] or 0 for cell in cells),
+        sum(cell["flaps"] or 0 for cell in cells),
+        max((cell.get("gap") or 0 for cell in cells), default=0),
+        {name: mean(cells, name) for name in means},
+    )
+
+
+def _trials(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the sets of the backtest as the template shows them."""
+    live = next((row for row in rows if row["live"]), None)
+    return [
+        {
+            **row,
+            "differences": differences(row, live),
+            "gain": "" if row["gain"] is None else str(Gain(*(row[each] for each in _GAIN))),
+            "imbalance": row["imbalance_ms"] / row["farm_ms"]
+            if row["farm_ms"] and row["imbalance_ms"] is not None
+            else None,
+        }
+        for row in rows
     ]
-    policy = _POLICY.format(b64encode(sha256(STYLE.encode()).digest()).decode())
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("meta", name="generator", content="gf-i2p"),
-        element("title", f"Garlic farms, {formats.day(report.made_ms)}"),
-        Markup(f"<style>{STYLE}</style>"),
-    )
-    body = element("body", _header(report), element("main", *sections))
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
-def _header(report: Report) -> Markup:
-    links = [
-        *((f"farm-{at}", farm.name) for at, farm in enumerate(report.farms)),
-        ("floodfills", "Floodfills"),
-        ("quarantine", "Quarantine"),
-        ("sizes", "Sizes"),
-    ]
-    shown = sum(farm.entries for farm in report.farms)
-    total = f"{formats.plural(report.farms_total, 'farm')}, {formats.count(report.entries_total)} entries."
-    remarks = [f"{total} Made {formats.moment(report.made_ms)} UTC. All times are UTC."]
-    if report.farms_total > len(report.farms):
-        hidden = formats.count(report.entries_total - shown)
-        remarks.append(
-            f" {formats.plural(report.farms_total - len(report.farms), 'more farm')} with {hidden} entries: see --farm."
-        )
-    if report.strange_clocks:
-        remarks.append(
-            f" Not drawn: {formats.plural(report.strange_clocks, 'entry', 'entries')} with a time of before 2020, or "
-            "of the future."
-        )
-    return element(
-        "header",
-        element("h1", "Garlic farms"),
-        note(*remarks),
-        element(
-            "nav",
-            element("ul", *(element("li", element("a", name, href=f"#{id_}")) for id_, name in links)),
-            aria_label="Sections",
-        ),
-    )
+_GAIN: Final = ("gain", "gain_low", "gain_high", "saved_s")
 
 
-def _farm(at: int, farm: FarmReport) -> Markup:
-    period = farm.period
-    about = (
-        f"{formats.moment(period.since_ms)} to {formats.moment(period.until_ms)}, {formats.lasting(period.length_ms)}"
-    )
-    parts = [element("p", about, class_="soft"), _tiles(farm)]
-    for title, table, drawn in _charts(farm):
-        parts += [element("h3", title), drawn if drawn is not None else missing(table)]
-    heading = element("h2", farm.name, id=f"farm-{at}-name", class_="first" if at == 0 else None)
-    return element("section", heading, *parts, id=f"farm-{at}", aria_labelledby=f"farm-{at}-name")
+def differences(trial: Mapping[str, Any], live: Mapping[str, Any] | None) -> str:
+    """Return a text with the values in which a set differs from the live set; without differences, `_NOTHING`."""
+    if trial["live"]:
+        return _NOTHING
+    live_values = {} if live is None else _values(live["in_force"] or live["parameters"])
+    values = _values(trial["parameters"])
+    changes = [f"{name} = {value}" for name, value in values.items() if live_values.get(name, None) != value]
+    ellipsis = ", …" if len(changes) > _PARAMETERS else ""
+    return ", ".join(changes[:_PARAMETERS]) + ellipsis or _NOTHING
 
 
-def _charts(farm: FarmReport) -> Iterable[tuple[str, str, Markup | None]]:
-    """Yield title, table and chart of each part. Chart None: the table is missing."""
-    period = farm.period
-    yield (
-        "Leaders and publishers",
-        "entries",
-        None if farm.timeline is None else farm_charts.timeline(farm.timeline, period),
-    )
-    yield "Availability", "server_hours", None if farm.heat is None else farm_charts.heat(farm.heat, period)
-    yield "Weights", "decisions", None if farm.weights is None else farm_charts.weights(farm.weights, period)
-    yield "Load", "destination_hours", None if farm.loads is None else farm_charts.loads(farm.loads, period)
-    yield "Anomalies", "anomalies", None if farm.anomalies is None else farm_charts.anomalies(farm.anomalies, period)
-    yield "Parameters", "backtest", None if farm.backtest is None else timeless_charts.backtest(farm.backtest)
-
-
-def _tiles(farm: FarmReport) -> Markup:
-    """Draw the farm's main figures, which stand above the charts."""
-    figures = [("entries", formats.count(farm.entries))]
-    if farm.heat is not None and farm.heat.rows:
-        figures.append(("servers", formats.count(farm.heat.servers)))
-        if farm.heat.servers_availability is not None:
-            figures.append(("availability", formats.percent(farm.heat.servers_availability)))
-    if farm.timeline is not None:
-        figures.append(("changes of leader", formats.count(farm.timeline.led_changes)))
-    if farm.timeline is not None and farm.timeline.published is not None:
-        figures.append(("changes of publisher", formats.count(farm.timeline.published_changes)))
-        spans = farm_charts.spans(farm.timeline.published, farm.period)
-        without = sum(end - start for start, end, who in spans if who is None)
-        figures.append(("nobody published", formats.percent(without / farm.period.length_ms)))
-    if farm.anomalies is not None:
-        figures.append(("unusual episodes", formats.count(farm.anomalies.total)))
-    return element(
-        "dl", *(element("div", element("dt", name), element("dd", value)) for name, value in figures), class_="tiles"
-    )
-
-
-def _floodfills(report: Report) -> Markup:
-    return missing("closest") if report.floodfills is None else timeless_charts.floodfills(report.floodfills)
-
-
-def _quarantine(report: Report) -> Markup:
-    return missing("quarantine") if report.quarantine is None else timeless_charts.quarantine(report.quarantine)
-
-
-def _section(id_: str, title: str, about: str, *parts: Markup) -> Markup:
-    heading = element("h2", title, id=f"{id_}-name")
-    return element(
-        "section", heading, element("p", about, class_="soft"), *parts, id=id_, aria_labelledby=f"{id_}-name"
-    )
-
-
-def missing(table: str) -> Markup:
-    """Draw, in place of a chart, a sentence that names the job that makes the missing table."""
-    return element(
-        "p",
-        f"The table {table} has nothing of this yet: ",
-        element("code", f"gf-i2p pipeline {MADE_BY[table]}"),
-        " makes it.",
-        class_="missing",
-    )
+def _values(text: str | None) -> dict[str, Any]:
+    try:
+        values = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {"parameters": text}
+    return values if isinstance(values, dict) else {"parameters": text}

@@ -6,28 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gf_i2p.pipeline.days import HOUR_MS
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.health.anomalies import EPISODES
 from gf_i2p.pipeline.lake.paths import PARTITIONS, Lake
-from gf_i2p.pipeline.report import gather_farm
-from gf_i2p.pipeline.report.chart_data import Period, Report, Turn
-from gf_i2p.pipeline.report.formats import HOUR_MS, day
+from gf_i2p.pipeline.report import gather as gather_module
+from gf_i2p.pipeline.report.formats import day
 from gf_i2p.pipeline.report.gather import ReportScope, gather
 from gf_i2p.pipeline.report.job import ReportOptions, make_report
 from gf_i2p.pipeline.report.page import page
+from gf_i2p.pipeline.report.report_data import Period, Report, Turn
 from tests.pipeline.entry_rows import Row, entries
 from tests.pipeline.report.report_data import BEGAN_MS, HOSTILE
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 LISTED = "listed array<struct<hash: string, type: int, cost: int, owner: long, branch: int>>"
 SCHEMAS = {
     "decisions": f"farm string, index long, received_ms long, publisher long, mode string, {LISTED}",
-    "server_hours": "farm string, day string, hour_ms long, server long, records long, availability double, "
-    "flaps long, longest_gap_ms long",
-    "destination_hours": "farm string, day string, hour_ms long, server long, destination string, records long, "
-    "availability double, load double",
+    "server_hours": "farm string, day string, hour_ms long, server long, watched_ms long, records long, "
+    "availability double, flaps long, longest_gap_ms long",
+    "destination_hours": "farm string, day string, hour_ms long, server long, destination string, watched_ms long, "
+    "records long, availability double, load double",
     "anomalies": EPISODES,
     "backtest": "farm string, parameters string, in_force string, live boolean, farm_ms long, outage_ms long, "
     "changes long, unneeded long, stale_ms long, missing_ms long, set_changes long, imbalance_ms double, cost double, "
@@ -47,10 +48,6 @@ def at(hours: float) -> int:
 def write(spark: "SparkSession", lake: Lake, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
     frame = spark.createDataFrame(rows, SCHEMAS[name])
     frame.coalesce(1).write.partitionBy(*PARTITIONS.get(name, ())).parquet(lake.path(name))
-
-
-def read(spark: "SparkSession", lake: Lake, name: str) -> "DataFrame":
-    return spark.read.parquet(lake.path(name)).where("farm = 'web'")
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +89,17 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
         lake,
         "server_hours",
         [
-            ("web", day(at(hour)), at(hour), server, 120, 1.0 if server == 1 else 0.5, server - 1, 60_000 * hour)
+            (
+                "web",
+                day(at(hour)),
+                at(hour),
+                server,
+                HOUR_MS,
+                120 if server == 1 else 9,
+                1.0 if server == 1 else 0.5,
+                server - 1,
+                60_000 * hour,
+            )
             for hour in range(HOURS)
             for server in (1, 2)
         ],
@@ -101,7 +108,7 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
         spark,
         lake,
         "destination_hours",
-        [("web", day(at(hour)), at(hour), 1, "leaf1", 120, 1.0, hour / 100) for hour in range(HOURS)],
+        [("web", day(at(hour)), at(hour), 1, "leaf1", HOUR_MS, 120, 1.0, hour / 100) for hour in range(HOURS)],
     )
     write(
         spark,
@@ -176,103 +183,83 @@ def test_a_whole_lake(report: Report) -> None:
     assert (report.farms_total, report.entries_total, report.strange_clocks) == (2, 8, 1)
     web = report.farms[0]
     assert web.period == Period(at(0), at(HOURS))
-    assert web.timeline is not None
-    assert web.timeline.led == [Turn(at(0), 1), Turn(at(12), 2), Turn(at(20), None)]
-    assert web.timeline.published == [Turn(at(0), None), Turn(at(1), 2), Turn(at(25), 3)]
-    assert (web.timeline.led_changes, web.timeline.published_changes) == (2, 2)
-    assert web.anomalies is not None
-    assert [each.score for each in web.anomalies.strongest] == [7.0, 6.0, 5.0]
-    assert web.backtest is not None
-    assert [(each.live, each.recommended, each.cost, each.imbalance) for each in web.backtest.trials] == [
-        (True, False, 1.0, 0.5),
-        (False, True, 0.5, 0.5),
-        (False, False, 0.4, 0.5),
+    assert web.led is not None
+    assert web.published is not None
+    assert web.led.turns == [Turn(at(0), 1), Turn(at(12), 2), Turn(at(20), None)]
+    assert web.published.turns == [Turn(at(0), None), Turn(at(1), 2), Turn(at(25), 3)]
+    assert (web.led.changes, web.published.changes) == (2, 2)
+    assert web.episodes is not None
+    assert [(each.score, each.servers) for each in web.episodes] == [(7.0, (2,)), (6.0, (2,)), (5.0, (2,))]
+    assert web.silent == {(2, at(hour)) for hour in range(3)}, "server 2 sent 9 records in these hours"
+    assert web.trials is not None
+    assert [(each["live"], each["recommended"], each["cost"]) for each in web.trials] == [
+        (True, False, 1.0),
+        (False, True, 0.5),
+        (False, False, 0.4),
     ]
-    assert [each.gain for each in web.backtest.trials] == ["", "50.0% (10.0% to 90.0%)", "60.0% (10.0% to 90.0%)"]
-    assert web.backtest.trials[0].advice == "Because."
-    assert report.quarantine is not None
-    assert [(each.what, each.count, each.length) for each in report.quarantine.reasons] == [
-        ("line", 3, 15),
-        ("file", 1, 7),
-    ]
+    assert [(each.what, each.count, each.length) for each in report.reasons or ()] == [("line", 3, 15), ("file", 1, 7)]
     sizes = {each.name: each for each in report.sizes}
-    assert (sizes["entries"].rows, sizes["routers"].rows) == (10, None)
+    assert (sizes["entries"].is_there, sizes["routers"].is_there) == (True, False)
     assert (sizes["quarantine"].bytes or 0) > 0
 
 
 def test_availability_and_loads(report: Report) -> None:
     web = report.farms[0]
-    assert web.heat is not None
-    assert web.heat.stretch_ms == HOUR_MS
-    assert [(row.server, row.availability, row.records, row.flaps) for row in web.heat.rows] == [
-        (1, 1.0, 3600, 0),
-        (2, 0.5, 3600, 30),
-    ]
-    assert sorted(web.heat.rows[0].cells) == list(range(HOURS))
-    assert web.heat.rows[1].cells[3].availability == 0.5
-    assert web.loads is not None
-    assert web.loads.lines[0].values == [hour / 100 for hour in range(HOURS)]
+    assert web.period.stretch_ms == HOUR_MS
+    assert web.servers is not None
+    assert [(server, *series) for server, series in web.servers.items()] == [(1, *range(HOURS)), (2, *range(HOURS))]
+    cell = web.servers[2][3]
+    assert [cell[name] for name in ("availability", "records", "flaps", "gap", "hours")] == [0.5, 9, 1, 180_000, 1]
+    assert web.leaves is not None
+    assert [cell["load"] for cell in web.leaves["leaf1"].series.values()] == [hour / 100 for hour in range(HOURS)]
+    assert web.leaves["leaf1"].server == 1
 
 
-def test_weights_are_carried_on_and_gaps_stay(report: Report) -> None:
+def test_costs_are_carried_on_and_gaps_stay(report: Report) -> None:
     """Leaf 1 is listed from hour 1 to 10 and from 25 on; the last decision in an hour counts."""
-    weights = report.farms[0].weights
-    assert weights is not None
-    lines = {line.name: line.values for line in weights.lines}
-    assert lines["leaf1"] == [None, *[10.0] * 9, *[None] * 15, *[12.0] * 5]
-    assert lines["leaf2"] == [None, *[99.0] * 29]
+    costs = report.farms[0].costs
+    assert costs is not None
+    assert costs["leaf1"] == [None, *[10] * 9, *[None] * 15, *[12] * 5]
+    assert costs["leaf2"] == [None, *[99] * 29]
 
 
 def test_a_period_knows_what_was_before_it(spark: "SparkSession", lake: Lake) -> None:
-    period = Period(at(15), at(24))
-    entries_of, decisions = read(spark, lake, "entries"), read(spark, lake, "decisions")
-    timeline = gather_farm.timeline(entries_of, decisions, period)
-    assert timeline.led == [Turn(at(0), 1), Turn(at(12), 2), Turn(at(20), None)]
-    assert timeline.published == [Turn(at(0), None), Turn(at(1), 2)]
-    assert (timeline.led_changes, timeline.published_changes) == (1, 0)
-    weights = gather_farm.weights(decisions, period)
-    assert {line.name: set(line.values) for line in weights.lines} == {"leaf2": {99.0}}
-
-
-def test_of_turns_at_one_time_the_last_one_counts(spark: "SparkSession", lake: Lake) -> None:
-    """A server that was away takes many entries in at once."""
-    rows = [("web", index, at(1), publisher) for index, publisher in ((1, 3), (2, 1), (3, 2))]
-    decisions = spark.createDataFrame(rows, "farm string, index long, received_ms long, publisher long")
-    timeline = gather_farm.timeline(read(spark, lake, "entries"), decisions, Period(at(0), at(2)))
-    assert timeline.published == [Turn(at(1), 3), Turn(at(1), 1), Turn(at(1), 2)]
+    """The hour in which the period begins has a place of its own."""
+    [web] = gather(spark, lake, ReportScope(("web",), at(15.1), at(24))).farms
+    assert web.led is not None
+    assert web.published is not None
+    assert web.led.turns == [Turn(at(0), 1), Turn(at(12), 2), Turn(at(20), None)]
+    assert web.published.turns == [Turn(at(0), None), Turn(at(1), 2)]
+    assert (web.led.changes, web.published.changes) == (1, 0)
+    assert web.costs is not None
+    assert set(web.costs["leaf2"]) == {99}
+    assert web.servers is not None
+    assert web.period == Period(at(20), at(20) + 60_000), "the only entry in that time"
+    assert [*web.servers[1]] == [0]
 
 
 def test_the_last_three_days_of_floodfills(report: Report) -> None:
-    floodfills = report.floodfills
-    assert floodfills is not None
-    assert [(each.name, each.hash, sorted(each.days)) for each in floodfills.hashes] == [
-        (f"web: {hash_}", hash_, ["2026-07-02", "2026-07-03", "2026-07-04"]) for hash_ in ("h1", "h2")
+    assert report.closest is not None
+    assert [(each.name, each.hash, each.day) for each in report.closest] == [
+        (f"web: {hash_}", hash_, f"2026-07-0{number}") for hash_ in ("h1", "h2") for number in (2, 3, 4)
     ]
-    first, second = floodfills.hashes[0].days["2026-07-02"]
-    assert (first.floodfill, first.equal_bits, first.profile) == ("f1", 255, {"heard_ms": "5", "speed": "1.5"})
-    assert (second.rank, second.profile) == (2, {})
+    first, second = report.closest[0].near
+    assert (first.floodfill, first.equal_bits, second.rank) == ("f1", 255, 2)
 
 
-def test_what_is_too_much_is_summed_up(spark: "SparkSession", lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MAX_SERVERS", "MAX_LEAVES", "MAX_ANOMALIES", "MAX_SETS", "MAX_TURNS"):
-        monkeypatch.setattr(gather_farm, name, 1)
-    period = Period(at(0), at(HOURS))
-    heat = gather_farm.heat(read(spark, lake, "server_hours"), period)
-    assert ([row.server for row in heat.rows], heat.others, heat.others_availability) == ([2], 1, 1.0)
-    assert (heat.servers, heat.servers_availability) == (2, 0.75)
-    weights = gather_farm.weights(read(spark, lake, "decisions"), period)
-    assert ([line.name for line in weights.lines], weights.others) == (["leaf2"], 1)
-    anomalies = gather_farm.anomalies(read(spark, lake, "anomalies"), period)
-    assert anomalies is not None
-    assert (len(anomalies.strongest), anomalies.total) == (1, 3)
-    older = read(spark, lake, "anomalies").drop("begin_ms")
-    assert gather_farm.anomalies(older, period) is None
-    trials = gather_farm.backtest(read(spark, lake, "backtest"), period)
-    assert trials is not None
-    assert gather_farm.backtest(read(spark, lake, "backtest").drop("outage_ms"), period) is None  # an older version's
-    assert ([each.live for each in trials.trials], trials.total) == ([True], 3)
-    timeline = gather_farm.timeline(read(spark, lake, "entries"), None, period)
-    assert (timeline.led, timeline.led_changes, timeline.published) == ([Turn(at(20), None)], 2, None)
+def test_what_is_too_much_is_counted(spark: "SparkSession", lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MAX_SERVERS", "MAX_LEAVES", "MAX_EPISODES", "MAX_SETS", "MAX_TURNS", "MAX_HASHES", "MAX_REASONS"):
+        monkeypatch.setattr(gather_module, name, 1)
+    report = gather(spark, lake, ReportScope(("web",)))
+    [web] = report.farms
+    assert (list(web.servers or ()), web.servers_total) == ([1], 2)
+    assert list(web.costs or ()) == ["leaf2"]
+    assert (len(web.episodes or ()), web.episodes_total) == (1, 3)
+    assert (len(web.trials or ()), web.trials_total) == (1, 3)
+    assert web.led is not None
+    assert (web.led.turns, web.led.changes) == ([Turn(at(20), None)], 2)
+    assert (len({each.hash for each in report.closest or ()}), report.hashes_total) == (1, 2)
+    assert (len(report.reasons or ()), report.quarantined) == (1, 4)
 
 
 def test_what_is_not_there(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
@@ -284,16 +271,30 @@ def test_what_is_not_there(spark: "SparkSession", lake: Lake, tmp_path: Path) ->
         gather(spark, lake, ReportScope((), at(3), at(3)))
 
 
-def test_of_a_farm_that_was_not_replayed_nothing_is_said_that_a_replay_shows(report: Report) -> None:
-    """The last backtest was of one farm only."""
-    web, other = report.farms
-    assert (web.weights is None, web.backtest is None) == (False, False)
-    assert (other.weights, other.backtest) == (None, None)
-    assert other.timeline is not None
-    assert other.timeline.published is None
-    text = page(report)
-    assert text.count("The publishers are not known") == 1
-    assert "The table backtest has nothing of this yet: <code>gf-i2p pipeline backtest</code>" in text
+def test_the_file_is_replaced_and_says_what_is_missing(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
+    """The last backtest was of one farm only, and the other farm's name is hostile."""
+    out = tmp_path / "report.html"
+    out.write_text("old")
+    figures = make_report(spark, lake, ReportOptions(out))
+    text = out.read_text("utf-8")
+    assert (figures.bytes, figures.farms, figures.entries) == (len(text.encode()), 2, 8)
+    assert figures.missing == ("files", "alerts", "backtest_days", "routers")
+    assert text.count("The table backtest has nothing of this farm yet") == 1
+    assert "<script" not in text
+    assert [*tmp_path.iterdir()] == [out]
+
+
+def test_no_more_farms_than_a_report_has(spark: "SparkSession", lake: Lake) -> None:
+    with pytest.raises(PipelineError, match="A report shows up to 20 farms, not 21"):
+        gather(spark, lake, ReportScope(("web", *(f"farm-{number}" for number in range(20)))))
+
+
+def test_a_lake_with_one_table_only(spark: "SparkSession", tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    write(spark, lake, "server_hours", [("web", day(at(0)), at(0), 1, HOUR_MS, 120, 1.0, 0, 0)])
+    figures = make_report(spark, lake, ReportOptions(tmp_path / "report.html"))
+    assert (figures.farms, figures.entries) == (1, 120)
+    assert "entries" in figures.missing
 
 
 @pytest.mark.slow  # one more lake
@@ -303,50 +304,13 @@ def test_a_period_ends_with_the_newest_entry(spark: "SparkSession", tmp_path: Pa
     rows = [Row(index=index, received_ms=at(ended), kind="other", value="{}") for index, ended in ((1, 0.1), (2, 0.4))]
     rows += [Row(index=1, received_ms=at(3), kind="other", value="{}", farm="one")]
     entries(spark, rows).write.partitionBy("farm", "day").parquet(lake.path("entries"))
-    write(spark, lake, "server_hours", [("farm", day(at(0)), at(0), 1, 48, 1.0, 0, 0)])
+    write(spark, lake, "server_hours", [("farm", day(at(0)), at(0), 1, HOUR_MS, 48, 1.0, 0, 0)])
+    frame = spark.createDataFrame([("farm", 3)], "farm string, server int")
+    frame.write.parquet(lake.path("anomalies"))  # as an older version has made it
     report = gather(spark, lake, ReportScope())
     assert [each.period for each in report.farms] == [Period(at(0.1), at(0.4)), Period(at(3), at(3) + 60_000)]
-    assert report.farms[0].heat is not None
-    assert [*report.farms[0].heat.rows[0].cells] == [0]
-    assert "NaN" not in page(report)
+    assert [*(report.farms[0].servers or {})[1]] == [0]
+    assert (report.older, report.farms[0].episodes) == (["anomalies"], None)
+    assert "An older version has made the table anomalies" in page(report)
     with pytest.raises(PipelineError, match="nothing of a farm 'farm'"):
         gather(spark, lake, ReportScope(("farm",), at(-1), at(0.1)))  # the end is no part of a period
-
-
-def test_the_hour_in_which_a_period_begins_has_a_place_of_its_own(spark: "SparkSession", lake: Lake) -> None:
-    period = Period(at(3.1), at(6))
-    heat = gather_farm.heat(read(spark, lake, "server_hours"), period)
-    assert [sorted(row.cells) for row in heat.rows] == [[0, 1, 2]] * 2
-    assert [heat.rows[0].cells[each].records for each in range(3)] == [120] * 3
-    loads = gather_farm.loads(read(spark, lake, "destination_hours"), period)
-    assert [line.values for line in loads.lines] == [[0.03, 0.04, 0.05]]
-    [line] = gather_farm.loads(read(spark, lake, "destination_hours"), Period(at(3.1), at(3.4))).lines
-    assert line.values == [0.03], "a farm that has lived for some minutes"
-
-
-def test_members_are_not_counted_as_servers(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake = Lake(str(tmp_path / "lake"))
-    rows = [("web", day(at(0)), at(0), server, 9, 0.5, 0, 0) for server in (1, 1 << 31, (1 << 31) + 1)]
-    write(spark, lake, "server_hours", rows)
-    monkeypatch.setattr(gather_farm, "MAX_SERVERS", 2)
-    heat = gather_farm.heat(read(spark, lake, "server_hours"), Period(at(0), at(1)))
-    assert (len(heat.rows), heat.others, heat.servers, heat.servers_availability) == (2, 1, 1, 0.5)
-
-
-def test_no_more_farms_than_a_report_has(spark: "SparkSession", lake: Lake) -> None:
-    with pytest.raises(PipelineError, match="A report shows up to 8 farms, not 9"):
-        gather(spark, lake, ReportScope(("web", *(f"farm-{number}" for number in range(8)))))
-
-
-def test_a_lake_with_one_table_only(spark: "SparkSession", tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path / "lake"))
-    write(spark, lake, "server_hours", [("web", day(at(0)), at(0), 1, 120, 1.0, 0, 0)])
-    figures = make_report(spark, lake, ReportOptions(tmp_path / "report.html"))
-    text = (tmp_path / "report.html").read_text()
-    assert "gf-i2p pipeline ingest" in text
-    assert "gf-i2p pipeline floodfills" in text
-    assert (figures.farms, figures.rows, figures.bytes) == (1, 1, len(text.encode()))
-    assert "entries" in figures.missing
-    assert [each.name for each in tmp_path.glob("*.html*")] == ["report.html"]
