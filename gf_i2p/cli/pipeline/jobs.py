@@ -5,13 +5,27 @@ import errno
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, post, report, run, stream, synth, try_out
+from gf_i2p.cli.pipeline import (
+    backtest,
+    catalog,
+    compact,
+    floodfills,
+    health,
+    ingest,
+    post,
+    report,
+    run,
+    stream,
+    synth,
+    try_out,
+)
 from gf_i2p.cli.pipeline.arguments import session_options
 from gf_i2p.cli.shared.command import Answer, Command, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.pipeline.errors import PipelineError, UsageError
-from gf_i2p.pipeline.lake.locks import WRITES, tables_locked
+from gf_i2p.pipeline.lake.locks import WRITES, directory, tables_locked
 from gf_i2p.pipeline.lake.paths import Lake
+from gf_i2p.pipeline.lake.replaced_files import finish
 from gf_i2p.pipeline.spark_session import no_space
 
 
@@ -33,6 +47,8 @@ _JOBS: Final[dict[str, Job]] = {
     "stream": stream,
     "report": report,
     "post": post,
+    "compact": compact,
+    "catalog": catalog,
 }
 
 
@@ -42,9 +58,12 @@ def _run(name: str) -> Callable[[argparse.Namespace], Answer | Exit]:
     def run_job(options: argparse.Namespace) -> Answer | Exit:
         job = _JOBS[name]
         try:
-            if name not in WRITES:
+            if "lake" not in options:
                 return job.run(options)
-            with tables_locked(Lake(options.lake), name, options.remote):
+            lake, remote = Lake(options.lake), getattr(options, "remote", None)
+            with tables_locked(lake, name, remote):
+                if (root := directory(lake, remote)) is not None:
+                    finish(root)
                 return job.run(options)
         except UsageError as error:
             raise CommandError(str(error), code=Exit.USAGE) from None

@@ -23,6 +23,7 @@ from gf_i2p.netdb.router_info import RouterInfo
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.floodfills.peer_profiles import PeerProfile, parse_i2pd, parse_java
 from gf_i2p.pipeline.lake.paths import absolute
+from gf_i2p.pipeline.read.stored_file import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -219,7 +220,7 @@ def _digest(data: bytes) -> str:
 def _file_system(address: str) -> tuple[fs.FileSystem, str]:
     """Return the file system that reads an address, and the path on that file system."""
     try:
-        system, path = fs.FileSystem.from_uri(absolute(address))
+        system, path = file_system(absolute(address))
     except (pa.ArrowException, OSError) as error:
         raise PipelineError(f"{address} is not a directory that can be read: {error}") from None
     return system, path.rstrip("/")

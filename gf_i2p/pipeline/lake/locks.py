@@ -27,10 +27,14 @@ WRITES: Final[Mapping[str, tuple[str, ...]]] = {
         *("quarantine", "server_hours"),
     ),
     "floodfills": ("closest", "quarantine", "routers"),
+    "compact": ("alerts", "anomalies", "backtest", "entries", "files", "quarantine"),
     "stream": ("alerts", "anomalies", "destination_hours", "entries", "files", "quarantine", "server_hours"),
 }
-"""Tables that each job locks, in the order of locking: all tables that the job writes."""
-_NEED_A_LAKE: Final = frozenset({"health", "backtest"})
+"""Tables that each job locks, in the order of locking: all tables that the job writes.
+
+`compact` locks a table of each job that reads `entries`, too: the job would find rows twice while files are moved.
+"""
+_NEED_A_LAKE: Final = frozenset({"health", "backtest", "compact"})
 _OF_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _MAX_BYTES: Final = 256
 
@@ -50,7 +54,7 @@ def tables_locked(lake: Lake, job: str, remote: str | None = None) -> Iterator[N
         return
     with ExitStack() as locks:
         for table in tables:
-            locks.enter_context(_lock_table(root, table, job))
+            locks.enter_context(table_locked(root, table, job))
         yield
 
 
@@ -73,7 +77,11 @@ def directory(lake: Lake, remote: str | None = None) -> Path | None:
 
 
 @contextmanager
-def _lock_table(root: Path, table: str, job: str) -> Iterator[None]:
+def table_locked(root: Path, table: str, job: str, *, waits: bool = False) -> Iterator[None]:
+    """Lock the file `LAKE/_locks/TABLE` until the end of the block. `waits`: wait while another job holds the lock.
+
+    Raises `PipelineError` when the file cannot be locked, and without `waits` when another job holds the lock.
+    """
     path = root / DIRECTORY / table
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +92,7 @@ def _lock_table(root: Path, table: str, job: str) -> Iterator[None]:
         ) from error
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         except BlockingIOError:
             raise PipelineError(
                 f"{_holder(descriptor)} has locked the table {table} of {root}: wait until that job ends, or stop that "

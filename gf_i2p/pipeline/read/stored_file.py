@@ -33,8 +33,11 @@ class Readable(Protocol):
 
 
 def file_system(path: str) -> tuple[Any, str]:
-    """Return the file system of `path`, and the path on that file system. `path`: absolute, or an address."""
-    system, inside = pafs.FileSystem.from_uri(path)
+    """Return the file system of `path`, and the path on that file system. `path`: absolute, or an address.
+
+    Spark's name for S3 is `s3a`, and Arrow's name is `s3`.
+    """
+    system, inside = pafs.FileSystem.from_uri(f"s3://{path[6:]}" if path.startswith("s3a://") else path)
     return system, inside
 
 

@@ -44,12 +44,13 @@ def refused(lake: Lake, *jobs: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("job", "others"),
     [
-        ("ingest", {"ingest", "floodfills", "run", "stream"}),
-        ("health", {"health", "run", "stream"}),
-        ("backtest", {"backtest", "run"}),
-        ("run", {"ingest", "health", "backtest", "floodfills", "run", "stream"}),
-        ("floodfills", {"ingest", "floodfills", "run", "stream"}),
-        ("stream", {"ingest", "health", "floodfills", "run", "stream"}),
+        ("ingest", {"ingest", "floodfills", "run", "stream", "compact"}),
+        ("health", {"health", "run", "stream", "compact"}),
+        ("backtest", {"backtest", "run", "compact"}),
+        ("run", {"ingest", "health", "backtest", "floodfills", "run", "stream", "compact"}),
+        ("floodfills", {"ingest", "floodfills", "run", "stream", "compact"}),
+        ("stream", {"ingest", "health", "floodfills", "run", "stream", "compact"}),
+        ("compact", {"ingest", "health", "backtest", "floodfills", "run", "stream", "compact"}),
         ("report", set()),
     ],
 )

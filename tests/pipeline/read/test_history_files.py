@@ -3,11 +3,15 @@
 import os
 from operator import itemgetter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
+import pyarrow.fs as pafs
+import pytest
 
 from gf_i2p.pipeline.read.arrivals import WANTED, arrivals
 from gf_i2p.pipeline.read.history_files import MAX_DEPTH, first_index, listed
+from gf_i2p.pipeline.read.stored_file import file_system
 from tests.pipeline.made_up_exports import content, packed, plain
 
 
@@ -47,6 +51,25 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
     assert (good["path"], good["error"]) == (str(path), None)
     assert (bad["path"], bad["size"]) == (f"{tmp_path}/d\\xff", None)
     assert bad["error"] == "the name of this directory is not in UTF-8: rename the directory"
+
+
+def test_spark_says_s3a_where_arrow_says_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No real S3: a directory stands for all of S3, and has its paths."""
+    stored = packed(tmp_path / "bucket" / "a b", content([]))
+    asked: list[str] = []
+
+    def opened(address: str) -> tuple[pafs.FileSystem, str]:
+        asked.append(address)
+        return pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem()), address.removeprefix("s3://")
+
+    monkeypatch.setattr(pafs, "FileSystem", SimpleNamespace(from_uri=opened))
+    directories = pa.RecordBatch.from_pydict({"path": ["s3a://bucket"]})
+    (row,) = [row for batch in listed(iter([directories])) for row in batch.to_pylist()]
+    assert row["path"] == f"s3a://bucket/a%20b/{stored.name}"
+    assert row["size"] == stored.stat().st_size
+    file_system("s3a://bucket/lake/files")
+    file_system("hdfs://host:9000/lake")
+    assert asked == ["s3://bucket", "s3://bucket/lake/files", "hdfs://host:9000/lake"]
 
 
 def test_names() -> None:
