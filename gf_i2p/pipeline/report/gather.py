@@ -183,7 +183,7 @@ def is_gap() -> Column:
 
 
 class _Farms:
-    """What the tables say of each of the report's farms."""
+    """The rows of all tables, summed up, by farm."""
 
     def __init__(
         self, tables: Mapping[str, DataFrame], periods: Mapping[str, Period], say: Callable[[str], None]
