@@ -24,7 +24,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a colour of lines stands for."""
+    """A colour of lines, and the server or leaf that has the colour."""
 
     colour: int
     name: str

@@ -51,12 +51,16 @@ _LEAST_MS: Final = 60_000
 """Least length of a period, because the period of a single record has no length."""
 _DAYS: Final = 3
 _RANKS: Final = 8
+_LEAST_HEARD: Final = 0.95
+"""Availability from which on an hour is no silence."""
+_IS_GAP: Final = "kind = 'servers' and value is not null"
+"""Condition: the row of `entries` is no log entry, but names the farm's servers after a gap."""
 _MEANS: Final = ("lag_ms", "skew_ms", "tunnels", "in_bytes_s", "out_bytes_s", "known_peers")
 _HOURS: Final = "farm string, day string, hour_ms bigint, server bigint, watched_ms bigint, records bigint"
 SCHEMAS: Final = {
     "entries": "farm string, day string, index bigint, term bigint, received_ms bigint, kind string, value string, "
     "leader bigint",
-    "server_hours": f"{_HOURS}, availability double, flaps bigint, gaps bigint, longest_gap_ms bigint, "
+    "server_hours": f"{_HOURS}, availability double, flaps bigint, longest_gap_ms bigint, "
     + ", ".join(f"{name} double" for name in _MEANS),
     "destination_hours": f"{_HOURS}, destination string, availability double, flaps bigint, connections double, "
     "load double",
@@ -134,7 +138,7 @@ class _Extents:
         self.entries: dict[str, int] = {}
         self.farms_total = self.entries_total = self.strange_clocks = 0
         for name, at, count in (
-            ("entries", "received_ms", sf.when(is_gap(), 0).otherwise(1)),
+            ("entries", "received_ms", sf.when(sf.expr(_IS_GAP), 0).otherwise(1)),
             ("server_hours", "hour_ms", sf.col("records")),
             ("decisions", "received_ms", sf.lit(0)),
         ):
@@ -177,13 +181,8 @@ class _Extents:
             self.periods[row.farm] = Period(first, max(min(max(row["last"], first + _LEAST_MS), until), first + 1))
 
 
-def is_gap() -> Column:
-    """Return a Spark condition: the row of `entries` is no log entry, but names the farm's servers after a gap."""
-    return (sf.col("kind") == "servers") & sf.col("value").isNotNull()
-
-
 class _Farms:
-    """What the tables say of each of the report's farms."""
+    """The rows of all tables, summed up, by farm."""
 
     def __init__(
         self, tables: Mapping[str, DataFrame], periods: Mapping[str, Period], say: Callable[[str], None]
@@ -200,7 +199,7 @@ class _Farms:
             self._tables = {}
         say("leaders and publishers")
         self._led = self._of(
-            "entries", lambda rows: self._turns(rows.where("kind = 'servers' and value is null"), "leader")
+            "entries", lambda rows: self._turns(rows.where("kind = 'servers'").where(f"not ({_IS_GAP})"), "leader")
         )
         self._published = self._of("decisions", lambda rows: self._turns(rows, "publisher"))
         self._costs = self._of("decisions", self._costs_of)
@@ -214,26 +213,28 @@ class _Farms:
 
     def report(self, name: str, entries: int) -> FarmReport:
         """Return the data of one farm."""
-        servers, leaves = self._servers, self._leaves
-        stretches = self._periods[name].stretches
+        period = self._periods[name]
+        led, published, costs, servers, leaves, episodes, trials = (
+            None if rows is None else rows.get(name, [])
+            for rows in (self._led, self._published, self._costs, self._servers, self._leaves, self._episodes,
+                         self._trials)
+        )  # fmt: skip
         return FarmReport(
             name,
             entries,
-            self._periods[name],
-            led=None if self._led is None else _turns(self._led.get(name, ())),
-            published=_turns(self._published[name]) if self._published and name in self._published else None,
-            costs=_costs(self._costs[name], stretches) if self._costs and name in self._costs else None,
-            servers=None if servers is None else _series(servers.get(name, ()), "server"),
-            servers_total=max((row["total"] for row in (servers or {}).get(name, ())), default=0),
-            leaves=None if leaves is None else _leaves(leaves.get(name, ())),
-            leaves_total=max((row["total"] for row in (leaves or {}).get(name, ())), default=0),
-            episodes=None if self._episodes is None else [_episode(row) for row in self._episodes.get(name, ())],
-            silent=frozenset(
-                (row["servers"][0], row["worst_ms"]) for row in (self._episodes or {}).get(name, ()) if row["silent"]
-            ),
-            episodes_total=max((row["total"] for row in (self._episodes or {}).get(name, ())), default=0),
-            trials=self._trials[name] if self._trials and name in self._trials else None,
-            trials_total=max((row["total"] for row in (self._trials or {}).get(name, ())), default=0),
+            period,
+            led=None if led is None else _turns(led),
+            published=_turns(published) if published else None,
+            costs=_costs(costs, period.stretches) if costs else None,
+            servers=None if servers is None else _series(servers, "server"),
+            servers_total=_total(servers),
+            leaves=None if leaves is None else _leaves(leaves),
+            leaves_total=_total(leaves),
+            episodes=None if episodes is None else [_episode(row) for row in sorted(episodes, key=_rank)],
+            episodes_total=_total(episodes),
+            silent=frozenset((row["server"], hour_ms) for row in servers or () for hour_ms in row["silent"]),
+            trials=sorted(trials, key=_rank) if trials else None,
+            trials_total=_total(trials),
         )
 
     def _of(self, table: str, make: Callable[[DataFrame], DataFrame]) -> dict[str, list[dict[str, Any]]] | None:
@@ -295,8 +296,14 @@ class _Farms:
         return inside.withColumn("at", self._stretch("hour_ms"))
 
     def _hours_of_servers(self, hours: DataFrame) -> DataFrame:
-        sums = _sums(self._hours(hours), "server", sf.sum("gaps").alias("gaps"), sf.max("longest_gap_ms").alias("gap"),
-                     *(sf.avg(name).alias(name) for name in _MEANS))  # fmt: skip
+        available, watched = sf.col("availability"), sf.col("watched_ms")
+        # Too few records for the hour, or one long gap: the server was silent, and its router was perhaps up.
+        is_silent = (sf.col("records") * FRESH_MS < watched) | (
+            sf.col("longest_gap_ms") * 2 >= (1 - available) * watched
+        )
+        silent = sf.collect_list(sf.when(is_silent & (available < _LEAST_HEARD), sf.col("hour_ms"))).alias("silent")
+        gap = sf.max("longest_gap_ms").alias("gap")
+        sums = _sums(self._hours(hours), "server", gap, silent, *(sf.avg(name).alias(name) for name in _MEANS))
         ranked = sums.withColumn("rank", sf.dense_rank().over(Window.partitionBy("farm").orderBy("server")))
         return _first(ranked, MAX_SERVERS)
 
@@ -312,22 +319,12 @@ class _Farms:
         outside = (sf.col("end_ms") <= since) | (sf.col("begin_ms") >= until)
         newest = Window.partitionBy("farm").orderBy(sf.desc("end_ms"), sf.desc("score"), "servers", "measure")
         inside = anomalies.where(~sf.coalesce(outside, sf.lit(False)))  # an older version's rows have no begin
-        first = _first(inside.withColumn("rank", sf.row_number().over(newest)), MAX_EPISODES)
-        if "server_hours" not in self._tables:
-            return first.withColumn("silent", sf.lit(False))
-        rarely = sf.col("records") * FRESH_MS < sf.col("watched_ms")  # the records could not cover the hour
-        is_gap = sf.col("longest_gap_ms") * 2 >= (1 - sf.col("availability")) * sf.col("watched_ms")
-        silent = (rarely | is_gap) & (sf.col("availability") < 1)
-        hours = self._tables["server_hours"].select(
-            "farm", sf.col("server").alias("at_server"), sf.col("hour_ms").alias("worst_ms"), silent.alias("silent")
-        )
-        at_worst = sf.broadcast(first.withColumn("at_server", sf.col("servers")[0]))
-        return hours.join(at_worst, ["farm", "at_server", "worst_ms"], "right")
+        return _first(inside.withColumn("rank", sf.row_number().over(newest)), MAX_EPISODES)
 
     def _trials_of(self, trials: DataFrame) -> DataFrame:
         order = (sf.desc("live"), sf.desc("recommended"), sf.col("cost").asc_nulls_last(), "parameters")
         rank = sf.row_number().over(Window.partitionBy("farm").orderBy(*order))
-        return _first(trials.withColumn("rank", rank), MAX_SETS).orderBy("rank")
+        return _first(trials.withColumn("rank", rank), MAX_SETS)
 
 
 def _sums(hours: DataFrame, what: str, *more: Column) -> DataFrame:
@@ -347,6 +344,14 @@ def _first(ranked: DataFrame, most: int) -> DataFrame:
     """Return the rows with a column "rank" of up to `most`; "total": the greatest rank of the farm."""
     total = ranked.withColumn("total", sf.max("rank").over(Window.partitionBy("farm")))
     return total.where(sf.col("rank") <= most)
+
+
+def _rank(row: Mapping[str, Any]) -> int:
+    return int(row["rank"])
+
+
+def _total(rows: Sequence[Mapping[str, Any]] | None) -> int:
+    return max((row["total"] for row in rows or ()), default=0)
 
 
 def _turns(rows: Sequence[Mapping[str, Any]]) -> Turns:

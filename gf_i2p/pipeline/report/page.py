@@ -44,7 +44,7 @@ def page(report: Report) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: formats.clean(value) if isinstance(value, str) and not _is_markup(value) else value,
+        finalize=_cleaned,
     )
     templates.filters |= {
         "count": formats.count, "plural": formats.plural, "size": formats.size, "percent": formats.percent,
@@ -62,8 +62,9 @@ def page(report: Report) -> str:
     )
 
 
-def _is_markup(text: str) -> bool:
-    return isinstance(text, Markup)
+def _cleaned(value: Any) -> Any:
+    """Return a text of the data without unprintable characters, and not too long."""
+    return formats.clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class FarmReport:
     episodes: Sequence[Episode] | None = None
     episodes_total: int = 0
     silent: frozenset[tuple[int, int]] = frozenset()
-    """First server and worst hour of the episodes in which the server was silent, not its router down."""
+    """Server and beginning (ms) of the hours in which the server was silent, not its router down."""
     trials: Sequence[Mapping[str, Any]] | None = None
     """Rows of the table `backtest`: the live set, the recommended one, then the cheapest others."""
     trials_total: int = 0

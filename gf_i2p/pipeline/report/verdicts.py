@@ -1,7 +1,7 @@
 """Says what needs attention in a farm, in sentences, and which farm has the most trouble.
 
 An episode becomes a sentence by the table of `verdict_kinds`. Episodes of one subject at the same time are one verdict:
-the first rule of the table counts as the cause. Episodes of one kind and one subject are one verdict, too: the newest
+the first kind of the table counts as the cause. Episodes of one kind and one subject are one verdict, too: the newest
 episode gives the time.
 """
 
@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from gf_i2p.pipeline.days import DAY_MS, HOUR_MS
 from gf_i2p.pipeline.health.episodes import Episode
-from gf_i2p.pipeline.report import formats, verdict_kinds
+from gf_i2p.pipeline.report import formats
 from gf_i2p.pipeline.report.report_data import FarmReport, Period, Series, Turn
-from gf_i2p.pipeline.report.verdict_kinds import RULES, Kind, Rule
+from gf_i2p.pipeline.report.verdict_kinds import KINDS, Kind
 
 RECENT_MS: Final = 7 * DAY_MS
 """Trouble that ended earlier before the end of the period needs no attention."""
@@ -29,12 +29,12 @@ _SHOWN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wrong, with what, since when, why, and what to do next."""
+    """A sentence about trouble, with the kind of the trouble: likely cause and next step."""
 
     kind: Kind
     sentence: str
     with_: str
-    """What else was odd at the same time; empty: nothing."""
+    """Other kinds of trouble at the same time; empty: none."""
     is_ongoing: bool
     end_ms: int
 
@@ -57,9 +57,9 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """An episode with its rule, and the kinds of the episodes that came with it."""
+    """An episode with its kind, and the kinds of the episodes that came with it."""
 
-    rule: Rule
+    kind: Kind
     main: Episode
     others: Sequence[str]
 
@@ -68,8 +68,8 @@ def verdicts(farm: FarmReport) -> Verdicts:
     """Say what needs attention in a farm."""
     until_ms = farm.period.until_ms
     found = [*_of_episodes(farm), *_of_publishers(farm)]
-    down = {each.kind for each in found if each.end_ms > until_ms - RECENT_MS}
-    if not down & {verdict_kinds.SILENT, verdict_kinds.DOWN, verdict_kinds.LEAF_DOWN}:
+    down = {each.kind.name for each in found if each.end_ms > until_ms - RECENT_MS}
+    if not down & {"silence", "router down", "leaf down"}:
         found += _rarely_available(farm)
     found += _of_backtest(farm)
     found.sort(key=lambda each: (not each.is_ongoing, -each.kind.gravity, -each.end_ms, each.sentence))
@@ -82,7 +82,7 @@ def _of_episodes(farm: FarmReport) -> Iterator[Verdict]:
     for case in _cases(farm):
         subject = case.main.subject, case.main.destination, case.main.server
         pair = case.main.servers if case.main.subject == "pair" else ()
-        of_kind[case.rule.kind.name, *subject, pair].append(case)
+        of_kind[case.kind.name, *subject, pair].append(case)
     for cases in of_kind.values():
         newest = max(cases, key=lambda case: case.main.end_ms)
         yield _verdict(newest, len(cases), farm.period)
@@ -90,29 +90,29 @@ def _of_episodes(farm: FarmReport) -> Iterator[Verdict]:
 
 def _cases(farm: FarmReport) -> Iterator[_Case]:
     """Yield a case for each cause, with the episodes that have this cause."""
-    of_subject: dict[tuple[Any, ...], list[tuple[Rule, Episode]]] = defaultdict(list)
+    of_subject: dict[tuple[Any, ...], list[tuple[Kind, Episode]]] = defaultdict(list)
     for each in farm.episodes or ():
-        rule = _rule(each, farm)
-        if rule is not None:
-            of_subject[each.subject, each.servers, each.destination].append((rule, each))
+        kind = _kind(each, farm)
+        if kind is not None:
+            of_subject[each.subject, each.servers, each.destination].append((kind, each))
+    order = list(KINDS)
     for of_one in of_subject.values():
-        left = sorted(of_one, key=lambda pair: (RULES.index(pair[0]), pair[1].begin_ms))
+        left = sorted(of_one, key=lambda pair: (order.index(pair[0].name), pair[1].begin_ms))
         while left:
-            (rule, main), *left = left
+            (kind, main), *left = left
             with_ = [pair for pair in left if _are_together(main, pair[1])]
             left = [pair for pair in left if pair not in with_]
-            yield _Case(rule, main, list(dict.fromkeys(rule.kind.name for rule, _ in with_)))
+            yield _Case(kind, main, list(dict.fromkeys(each.name for each, _ in with_)))
 
 
-def _rule(episode: Episode, farm: FarmReport) -> Rule | None:
-    """Return the first rule that fits; None for a measure that a later version has."""
+def _kind(episode: Episode, farm: FarmReport) -> Kind | None:
+    """Return the first kind that fits; None for a measure that a later version has."""
     of = {"farm": "server", "leaves": "leaf"}.get(episode.subject, episode.subject)
     sides = ["", "low" if episode.value < episode.usual else "high"]
     if (*episode.servers[:1], episode.worst_ms) in farm.silent:
         sides.append("silent")
-    return next(
-        (rule for rule in RULES if (rule.of, rule.measure) == (of, episode.measure) and rule.side in sides), None
-    )
+    fits = {(of, episode.measure, side) for side in sides}
+    return next((kind for kind in KINDS.values() if fits.intersection(kind.episodes)), None)
 
 
 def _shared_ms(one: Episode, two: Episode) -> int:
@@ -124,7 +124,7 @@ def _are_together(one: Episode, two: Episode) -> bool:
 
 
 def _verdict(case: _Case, times: int, period: Period) -> Verdict:
-    main, kind = case.main, case.rule.kind
+    main, kind = case.main, case.kind
     is_ongoing = main.end_ms > period.until_ms - period.until_ms % HOUR_MS - HOUR_MS  # the last hour is a part of one
     are_many = main.subject in ("farm", "leaves")
     sentence = kind.sentence.format(
@@ -223,14 +223,14 @@ def _of_publishers(farm: FarmReport) -> Iterator[Verdict]:
     when = _when(vacant[-1][2], None if is_ongoing else vacant[-1][1], until_ms)
     if len(vacant) > 1:
         when += f", and for {formats.lasting(vacant_ms)} of the last {formats.lasting(until_ms - since_ms)}"
-    kind = verdict_kinds.NO_PUBLISHER
+    kind = KINDS["no publisher"]
     been = _been(is_ongoing=is_ongoing, are_many=False)
     yield Verdict(kind, kind.sentence.format(been=been, when=when), "", is_ongoing, vacant[-1][1])
 
 
 def _rarely_available(farm: FarmReport) -> Iterator[Verdict]:
     """Yield the servers and leaves that are always available too rarely: their past has no odd hour."""
-    kind = verdict_kinds.RARELY
+    kind = KINDS["low availability"]
     leaves = farm.leaves or {}
     of_all: list[tuple[str, Series]] = [(formats.server(id_), series) for id_, series in (farm.servers or {}).items()]
     of_all += [(f"leaf {formats.short(formats.address(each))}", leaf.series) for each, leaf in leaves.items()]
@@ -255,6 +255,6 @@ def _of_backtest(farm: FarmReport) -> Iterator[Verdict]:
     trials = farm.trials or ()
     if any(each["recommended"] and not each["live"] for each in trials):
         advice = next((each["advice"] for each in trials if each["live"]), None) or ""
-        kind = verdict_kinds.PARAMETERS
+        kind = KINDS["better parameters"]
         sentence = kind.sentence.format(value=advice.split(". ")[0].rstrip("."))
         yield Verdict(kind, sentence, "", is_ongoing=False, end_ms=farm.period.until_ms)

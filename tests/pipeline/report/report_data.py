@@ -40,7 +40,7 @@ def cell(**figures: Any) -> dict[str, Any]:
 def episode(measure: str, begin: float, end: float, value: float, usual: float, **fields: Any) -> Episode:
     """Make an episode of server 2, from the hour `begin` to the hour `end` of the period."""
     begin_ms, end_ms = (BEGAN_MS + int(hours * HOUR_MS) for hours in (begin, end))
-    all_ = {
+    all_: dict[str, Any] = {
         "subject": "server", "server": 2, "destination": None, "servers": (2,), "measure": measure,
         "begin_ms": begin_ms, "end_ms": end_ms, "hours": int(end - begin), "worst_ms": begin_ms,
         "value": value, "usual": usual, "spread": 1.0, "score": 12.0, "text": f"{measure} was odd",

@@ -190,7 +190,7 @@ def test_a_whole_lake(report: Report) -> None:
     assert (web.led.changes, web.published.changes) == (2, 2)
     assert web.episodes is not None
     assert [(each.score, each.servers) for each in web.episodes] == [(7.0, (2,)), (6.0, (2,)), (5.0, (2,))]
-    assert web.silent == {(2, at(hour)) for hour in range(3)}, "server 2 sent 9 records in these hours"
+    assert web.silent == {(2, at(hour)) for hour in range(HOURS)}, "server 2 sent 9 records in each hour"
     assert web.trials is not None
     assert [(each["live"], each["recommended"], each["cost"]) for each in web.trials] == [
         (True, False, 1.0),

@@ -1,4 +1,4 @@
-"""What needs attention, in sentences, and the order of farms."""
+"""Sentences about trouble, and the order of farms."""
 
 import itertools
 from typing import Any
@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from gf_i2p.pipeline.days import DAY_MS, HOUR_MS
 from gf_i2p.pipeline.health.episodes import Episode
 from gf_i2p.pipeline.health.measures import OF_LEAVES, OF_SERVERS
-from gf_i2p.pipeline.report import verdict_kinds
 from gf_i2p.pipeline.report.report_data import Leaf, Period, Turn, Turns
-from gf_i2p.pipeline.report.verdict_kinds import RULES
+from gf_i2p.pipeline.report.verdict_kinds import KINDS, Kind
 from gf_i2p.pipeline.report.verdicts import Verdict, spans, verdicts
 from tests.pipeline.report.report_data import BEGAN_MS, PERIOD, cell, episode, farm, hash_of, trial
 
@@ -20,38 +19,41 @@ END = 21 * 24
 """The last hour of the period."""
 
 
-def of(*episodes: Episode, **fields: Any) -> list[Verdict]:
+def attention(*episodes: Episode, **fields: Any) -> list[Verdict]:
     return list(verdicts(farm(episodes=episodes, **fields)).attention)
 
 
 def sentence(*episodes: Episode, **fields: Any) -> str:
-    [verdict] = of(*episodes, **fields)
+    [verdict] = attention(*episodes, **fields)
     return verdict.sentence
+
+
+RULES = [(kind, *rule) for kind in KINDS.values() for rule in kind.episodes]
 
 
 def test_each_measure_of_health_has_a_sentence_for_each_side() -> None:
     for measures, subject in ((OF_SERVERS, "server"), (OF_LEAVES, "leaf")):
         for measure in measures:
-            sides = {rule.side for rule in RULES if (rule.of, rule.measure) == (subject, measure.name)}
+            sides = {side for _, *of, side in RULES if of == [subject, measure.name]}
             needed = {"low", "high"} if measure.only is None else {measure.only}
             assert "" in sides or needed <= sides, (subject, measure.name)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("kind", "of", "measure", "side"), RULES)
 @pytest.mark.parametrize("is_ongoing", [True, False])
-def test_each_sentence_can_be_filled_in(rule: verdict_kinds.Rule, *, is_ongoing: bool) -> None:
-    value, usual = (1.0, 2.0) if rule.side in ("low", "silent") else (3.0, 2.0)
+def test_each_sentence_can_be_filled_in(kind: Kind, of: str, measure: str, side: str, *, is_ongoing: bool) -> None:
+    value, usual = (1.0, 2.0) if side in ("low", "silent") else (3.0, 2.0)
     end = END if is_ongoing else END - 9
     subject: dict[str, dict[str, Any]] = {
         "leaf": {"destination": hash_of(1)},
         "pair": {"server": None, "servers": (1, 2)},
     }
-    odd = episode(rule.measure, END - 30, end, value, usual, subject=rule.of, **subject.get(rule.of, {}))
-    [verdict] = of(odd, silent=frozenset({(2, odd.worst_ms)} if rule.side == "silent" else ()))
-    assert (verdict.kind, verdict.is_ongoing) == (rule.kind, is_ongoing)
+    odd = episode(measure, END - 30, end, value, usual, subject=of, **subject.get(of, {}))
+    [verdict] = attention(odd, silent=frozenset({(2, odd.worst_ms)} if side == "silent" else ()))
+    assert (verdict.kind, verdict.is_ongoing) == (kind, is_ongoing)
     assert "{" not in verdict.sentence
     assert not verdict.sentence.endswith(".")
-    assert verdict.kind.next.endswith(".")
+    assert kind.next.endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -91,9 +93,9 @@ def test_episodes_of_one_time_are_one_verdict() -> None:
         episode("tunnels", END - 41, END - 30, 10, 900),
         episode("lag_ms", END - 200, END - 30, 900, 20),
     ]
-    few, slow = sorted(of(*odd), key=lambda each: each.kind.name)
-    assert (few.kind, few.with_) == (verdict_kinds.FEW_TUNNELS, "little inbound traffic")
-    assert (slow.kind, slow.with_) == (verdict_kinds.LAG, "")
+    few, slow = sorted(attention(*odd), key=lambda each: each.kind.name)
+    assert (few.kind, few.with_) == (KINDS["few tunnels"], "little inbound traffic")
+    assert (slow.kind, slow.with_) == (KINDS["slow router"], "")
 
 
 def test_of_many_episodes_of_one_kind_the_newest_one_is_told() -> None:
@@ -103,8 +105,8 @@ def test_of_many_episodes_of_one_kind_the_newest_one_is_told() -> None:
 
 def test_what_is_over_for_a_week_needs_no_attention() -> None:
     found = verdicts(farm(episodes=[episode("lag_ms", 5, 9, 900, 20), episode("skew_ms", END - 9, END, 9_000, 0)]))
-    assert [each.kind for each in found.attention] == [verdict_kinds.CLOCK]
-    assert [each.kind for each in found.older] == [verdict_kinds.LAG]
+    assert [each.kind for each in found.attention] == [KINDS["wrong clock"]]
+    assert [each.kind for each in found.older] == [KINDS["slow router"]]
     assert not verdicts(farm()).attention
 
 
@@ -128,14 +130,14 @@ def test_a_farm_without_a_publisher_is_told() -> None:
     assert sentence(published=Turns(turns, 1)) == "Nobody has been publishing since Tuesday 2026-07-21 21:00"
     back = [*turns, Turn(PERIOD.until_ms - HOUR_MS, 2)]
     assert sentence(published=Turns(back, 2)) == "Nobody was publishing from Tuesday 2026-07-21 21:00 to 23:00"
-    assert not of(published=Turns([Turn(BEGAN_MS, None)], 0)), "publishing is turned off"
+    assert not attention(published=Turns([Turn(BEGAN_MS, None)], 0)), "publishing is turned off"
 
 
 def test_a_recommendation_is_the_last_word() -> None:
     live = trial(live=True, parameters="{}", advice="margin=150 saves 39.0% of the cost. The first 8 days chose.")
     lag = episode("lag_ms", END - 9, END, 900, 20)
-    first, last = of(lag, trials=[live, trial(recommended=True)])
-    assert first.kind == verdict_kinds.LAG
+    first, last = attention(lag, trials=[live, trial(recommended=True)])
+    assert first.kind == KINDS["slow router"]
     assert last.sentence == "Other parameters are better: margin=150 saves 39.0% of the cost"
 
 
