@@ -1,6 +1,6 @@
 """The charts of one farm: publishers and leaders, availability, measures of servers, costs and loads of leaves."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,14 +20,6 @@ class Chart:
     title: str
     drawn: Markup
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A colour of lines, and the server or leaf that has the colour."""
-
-    colour: int
-    name: str
 
 
 _Figure = Callable[[Mapping[str, Any]], float | None]
@@ -51,13 +43,13 @@ _MEASURES: Final[Sequence[tuple[str, str, _Figure, str]]] = (
 """Column, title, figure of a stretch, and D3's form of each chart of servers."""
 
 
-def keys(ids: Sequence[Any], name: Callable[[Any], str]) -> dict[Any, Key]:
+def colours(ids: Iterable[Any]) -> dict[Any, int]:
     """Give colours to the first servers, or leaves, which are drawn as lines."""
-    return {each: Key(at, name(each)) for at, each in enumerate(ids[:COLOURS])}
+    return {each: at for at, each in enumerate(list(ids)[:COLOURS])}
 
 
-def of_servers(farm: FarmReport, colours: Mapping[int, Key]) -> Iterator[Chart]:
-    """Draw the charts of servers. `colours`: the servers that are drawn as lines."""
+def of_servers(farm: FarmReport, lined: Mapping[int, int]) -> Iterator[Chart]:
+    """Draw the charts of servers. `lined`: colours of the servers that are drawn as lines."""
     period, servers = farm.period, farm.servers or {}
     names = {server: str(server) for server in servers}
     if farm.led is not None or farm.published is not None:
@@ -74,17 +66,17 @@ def of_servers(farm: FarmReport, colours: Mapping[int, Key]) -> Iterator[Chart]:
     cells = [mark for server, series in servers.items() for mark in _levels(series, names[server], period)]
     yield Chart("Availability of servers", charts.lanes(cells, list(names.values()), period, down), each_stretch)
     for measure, title, figure, form in _MEASURES:
-        values = {key.colour: _values(servers[server], figure, period.stretches) for server, key in colours.items()}
+        values = {colour: _values(servers[server], figure, period.stretches) for server, colour in lined.items()}
         marks = [
-            Mark(each.begin_ms, each.end_ms, "bad" if each.server is None else f"line-{colours[server].colour}")
+            Mark(each.begin_ms, each.end_ms, "bad" if each.server is None else f"line-{lined[server]}")
             for server, each in odd
-            if each.measure == measure and server in colours
+            if each.measure == measure and server in lined
         ]
         yield Chart(title, charts.lines(values, marks, period, form))
 
 
-def of_leaves(farm: FarmReport, colours: Mapping[str, Key]) -> Iterator[Chart]:
-    """Draw the charts of leaves. `colours`: the leaves that are drawn as lines."""
+def of_leaves(farm: FarmReport, lined: Mapping[str, int]) -> Iterator[Chart]:
+    """Draw the charts of leaves. `lined`: colours of the leaves that are drawn as lines."""
     period, leaves = farm.period, farm.leaves or {}
     if leaves:
         names = {hash_: leaf_name(hash_) for hash_ in leaves}
@@ -96,19 +88,19 @@ def of_leaves(farm: FarmReport, colours: Mapping[str, Key]) -> Iterator[Chart]:
         ]
         yield Chart("Availability of leaves", charts.lanes(cells, list(names.values()), period, down))
         loads = {
-            key.colour: _values(leaves[hash_].series, _plain("load", 100), period.stretches)
-            for hash_, key in colours.items()
+            colour: _values(leaves[hash_].series, _plain("load", 100), period.stretches)
+            for hash_, colour in lined.items()
             if hash_ in leaves
         }
         full = [
-            Mark(each.begin_ms, each.end_ms, "bad" if key is None else f"line-{key.colour}")
+            Mark(each.begin_ms, each.end_ms, "bad" if colour is None else f"line-{colour}")
             for each in farm.episodes or ()
             if each.measure == "load"
-            for key in [colours.get(each.destination or "")]
+            for colour in [lined.get(each.destination or "")]
         ]
         yield Chart("Load of leaves, % of the connections", charts.lines(loads, full, period))
     if farm.costs:
-        costs = {key.colour: farm.costs[hash_] for hash_, key in colours.items() if hash_ in farm.costs}
+        costs = {colour: farm.costs[hash_] for hash_, colour in lined.items() if hash_ in farm.costs}
         note = "From 0 to 255: clients prefer a leaf that costs less. A gap: the leaf is not listed."
         yield Chart("Cost of leaves in the published set", charts.lines(costs, (), period), note)
         listed = [sum(each is not None for each in at) for at in zip(*farm.costs.values(), strict=True)]

@@ -7,7 +7,6 @@ write.
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +18,7 @@ from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.pipeline.backtest.gain import Gain
 from gf_i2p.pipeline.report import charts, farm_charts, formats
 from gf_i2p.pipeline.report.report_data import MADE_BY, MAX_TURNS, FarmReport, Report, Series
-from gf_i2p.pipeline.report.verdicts import Verdicts, mean, subject, verdicts
+from gf_i2p.pipeline.report.verdicts import Verdicts, mean, verdicts
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _POLICY: Final = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
@@ -49,7 +48,7 @@ def page(report: Report) -> str:
     templates.filters |= {
         "count": formats.count, "plural": formats.plural, "size": formats.size, "percent": formats.percent,
         "lasting": formats.lasting, "moment": formats.moment, "figure": formats.figure, "server": formats.server,
-        "address": formats.address, "short": formats.short, "subject": subject,
+        "address": formats.address, "short": formats.short, "leaf_name": farm_charts.leaf_name,
     }  # fmt: skip
     return templates.get_template("page.html.j2").render(
         report=report,
@@ -67,20 +66,6 @@ def _cleaned(value: Any) -> Any:
     return formats.clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row of the table of servers, or of leaves."""
-
-    id: Any
-    colour: int | None
-    """Number of the line's colour; None: no line is drawn."""
-    availability: float | None
-    records: int
-    flaps: int
-    longest_gap_ms: int
-    means: Mapping[str, float | None]
-
-
 class FarmView:
     """A farm as the template sees it."""
 
@@ -89,16 +74,12 @@ class FarmView:
         self.id = ""
         self.verdicts: Verdicts = verdicts(farm)
         servers, leaves = farm.servers or {}, farm.leaves or {}
-        self.server_keys = farm_charts.keys(list(servers), formats.server)
-        hashes = [*leaves, *(each for each in farm.costs or () if each not in leaves)]
-        self.leaf_keys = farm_charts.keys(hashes, farm_charts.leaf_name)
-        self.server_charts = list(farm_charts.of_servers(farm, self.server_keys))
-        self.leaf_charts = list(farm_charts.of_leaves(farm, self.leaf_keys))
-        self.servers = [_row(id_, series, self.server_keys.get(id_)) for id_, series in servers.items()]
-        self.leaves = [
-            _row(hash_, leaf.series, self.leaf_keys.get(hash_), ("load", "connections"))
-            for hash_, leaf in leaves.items()
-        ]
+        self.lined_servers = farm_charts.colours(servers)
+        self.lined_leaves = farm_charts.colours(dict.fromkeys([*leaves, *(farm.costs or ())]))
+        self.server_charts = list(farm_charts.of_servers(farm, self.lined_servers))
+        self.leaf_charts = list(farm_charts.of_leaves(farm, self.lined_leaves))
+        self.servers = [_row(id_, series) for id_, series in servers.items()]
+        self.leaves = [_row(hash_, leaf.series, ("load", "connections")) for hash_, leaf in leaves.items()]
         self.owners = {hash_: leaf.server for hash_, leaf in leaves.items()}
         self.episodes = sorted(farm.episodes or (), key=lambda each: -each.score)[:_EPISODES]
         self.led = farm_charts.shares(farm.led.turns if farm.led else (), farm.period)
@@ -130,17 +111,16 @@ class FarmView:
 _SERVER_MEANS: Final = ("lag_ms", "skew_ms", "tunnels", "in_bytes_s", "out_bytes_s", "known_peers")
 
 
-def _row(id_: Any, series: Series, key: farm_charts.Key | None, means: Sequence[str] = _SERVER_MEANS) -> Row:
+def _row(id_: Any, series: Series, means: Sequence[str] = _SERVER_MEANS) -> dict[str, Any]:
+    """Return a row of the table of servers, or of leaves."""
     cells = list(series.values())
-    return Row(
-        id_,
-        None if key is None else key.colour,
-        mean(cells, "availability"),
-        sum(cell["records"] or 0 for cell in cells),
-        sum(cell["flaps"] or 0 for cell in cells),
-        max((cell.get("gap") or 0 for cell in cells), default=0),
-        {name: mean(cells, name) for name in means},
-    )
+    return {
+        "id": id_,
+        "records": sum(cell["records"] or 0 for cell in cells),
+        "flaps": sum(cell["flaps"] or 0 for cell in cells),
+        "longest_gap_ms": max((cell.get("gap") or 0 for cell in cells), default=0),
+        "means": {name: mean(cells, name) for name in ("availability", *means)},
+    }
 
 
 def _trials(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

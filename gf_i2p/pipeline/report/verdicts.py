@@ -128,11 +128,11 @@ def _verdict(case: _Case, times: int, period: Period) -> Verdict:
     is_ongoing = main.end_ms > period.until_ms - period.until_ms % HOUR_MS - HOUR_MS  # the last hour is a part of one
     are_many = main.subject in ("farm", "leaves")
     sentence = kind.sentence.format(
-        who=subject(main),
+        who=_subject(main),
         been=_been(is_ongoing=is_ongoing, are_many=are_many),
         s="s" if are_many else "",
-        value=shown(main.measure, main.value),
-        usual=shown(main.measure, main.usual, is_usual=True),
+        value=_shown(main.measure, main.value),
+        usual=_shown(main.measure, main.usual, is_usual=True),
         when=_when(main.begin_ms, None if is_ongoing else main.end_ms, period.until_ms),
     )
     if times > 1:
@@ -140,7 +140,7 @@ def _verdict(case: _Case, times: int, period: Period) -> Verdict:
     return Verdict(kind, _begun(sentence), ", ".join(case.others), is_ongoing, main.end_ms)
 
 
-def subject(episode: Episode) -> str:
+def _subject(episode: Episode) -> str:
     """Name the subject of an episode: "server 2", "leaf qjwctoz2….b32.i2p of server 1", "most servers (1, 2)"."""
     ids = [str(each) for each in episode.servers[:_SHOWN]] + ["…"][: len(episode.servers) - _SHOWN]
     if episode.subject == "pair":
@@ -153,7 +153,7 @@ def subject(episode: Episode) -> str:
     return f"leaf {formats.short(formats.address(episode.destination))} of {server}"
 
 
-def shown(measure: str, value: float, *, is_usual: bool = False) -> str:
+def _shown(measure: str, value: float, *, is_usual: bool = False) -> str:
     """Write a figure of an episode with its unit."""
     if measure == "skew_ms":
         return f"{formats.lasting(abs(value))} {'ahead' if value > 0 else 'behind'}"
