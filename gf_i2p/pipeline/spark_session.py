@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,8 @@ DEFAULT_MEMORY_MB: Final = 2048
 BATCH_ROWS: Final = 2_000
 """Rows of an Arrow batch: usually some megabytes of status records, at most 125 MiB, for a record has up to 64 KiB."""
 _INSTALL_JAVA: Final = f"Spark needs Java {LEAST_JAVA} or newer: apt-get install default-jre-headless"
+
+_NO_SPARK: Final = "The pipeline needs Spark ({}): pip install '.[spark]' in a checkout of gf-i2p."
 
 # For every session, also on a cluster or a Connect server: Spark takes these settings while the JVM runs.
 _SETTINGS: Final = {
@@ -119,9 +122,7 @@ def start(options: SessionOptions) -> "SparkSession":
         from pyspark.logger import PySparkLogger  # noqa: PLC0415
         from pyspark.sql import SparkSession  # noqa: PLC0415
     except ImportError as error:
-        raise PipelineError(
-            f"The pipeline needs Spark ({error}): pip install '.[spark]' in a checkout of gf-i2p."
-        ) from None
+        raise PipelineError(_NO_SPARK.format(error)) from None
     for name in _LOGGERS:
         PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.appName("gf-i2p")
@@ -145,6 +146,13 @@ def start(options: SessionOptions) -> "SparkSession":
         return builder.getOrCreate()
     except (PySparkException, RuntimeError, ValueError) as error:
         raise not_started(options, error) from None
+
+
+def check_installed() -> None:
+    """Check, without the seconds of a start, that Spark and a Java are there. Raises `PipelineError`."""
+    if find_spec("pyspark") is None:
+        raise PipelineError(_NO_SPARK.format("there is no pyspark"))
+    _check_java()
 
 
 def not_started(options: SessionOptions, error: Exception) -> PipelineError:

@@ -11,7 +11,7 @@ from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.pipeline.lake.locks import tables_locked
 from gf_i2p.pipeline.lake.paths import Lake, absolute
-from gf_i2p.pipeline.spark_session import SessionOptions
+from gf_i2p.pipeline.spark_session import SessionOptions, check_installed
 
 HELP = "make up a small farm, run all jobs on it, and open the report: a first look, in about a minute"
 DEFAULT: Final = Path("gf-i2p-try")
@@ -40,6 +40,7 @@ def run(options: argparse.Namespace) -> Answer:
     with ProgressLine() as line:
         progress = JobProgress(line)
         progress("making up a farm", at_once=True)
+        check_installed()  # before the directory is made: the operator installs Java, and tries again
         from gf_i2p.pipeline.synth.job import make_empty, midnight_ms  # noqa: PLC0415 -- the simulator takes a second
         from gf_i2p.pipeline.synth.labelled_farm import write_labelled  # noqa: PLC0415 -- needs the extra spark
 

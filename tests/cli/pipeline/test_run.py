@@ -119,6 +119,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return True
 
     monkeypatch.setattr(try_out, "_DAYS", 12)
+    monkeypatch.setattr(try_out, "check_installed", lambda: None)  # also without Java
     monkeypatch.setattr("webbrowser.open", note)
     monkeypatch.setenv("DISPLAY", ":0")
     return addresses
@@ -148,3 +149,12 @@ def test_without_a_display_the_place_of_the_report_is_told(
     assert main(["pipeline", "try", "here", "--json"]) == Exit.OK
     assert not opened
     assert json.loads(capsys.readouterr().out)["page"] == os.fspath(tmp_path / "here" / "report.html")
+
+
+def test_without_java_try_makes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", os.fspath(tmp_path / "no-java"))
+    assert main(["pipeline", "try"]) == Exit.FAILED
+    assert "JAVA_HOME is" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
