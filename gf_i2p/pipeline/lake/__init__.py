@@ -1,1 +1,1 @@
-"""The lake: the paths of the tables, reading and writing of tables, and the locks of jobs. This package has no job."""
+"""The lake: the paths of the tables, reading, writing and replacing of tables, and locks. This package has no job."""
