@@ -70,7 +70,12 @@ NO_SPACE: Final = os.strerror(errno.ENOSPC)
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """These loggers write kilobytes of the JVM's stack to standard error, also for errors that the pipeline reports."""
 # No other machine needs to reach a Spark that runs wholly here. On a cluster, the executors connect to the driver.
-_OF_THIS_MACHINE: Final = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
+_OF_THIS_MACHINE: Final = {
+    "spark.driver.host": "localhost",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # To list 10,950 directories by tasks took 82 s here, and 13 s without.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ RECENT_MS: Final = 7 * DAY_MS
 """Trouble that ended earlier before the end of the period needs no attention."""
 _TOGETHER: Final = 0.4
 """Least time that two episodes share, as a part of the time that one or the other lasts, to have one cause."""
+_SMALL_SKEW_MS: Final = 30_000
+"""A clock that is less wrong is worth a look only. The alert `skew` of `stream` begins at this limit, too."""
 _LEAST_AVAILABLE: Final = 0.9
 _LEAST_VACANT: Final = 0.005
 """Least share of the last days without a publisher that needs attention."""
@@ -111,6 +113,8 @@ def _kind(episode: Episode, farm: FarmReport) -> Kind | None:
     sides = ["", "low" if episode.value < episode.usual else "high"]
     if (*episode.servers[:1], episode.worst_ms) in farm.silent:
         sides.append("silent")
+    if episode.measure == "skew_ms" and abs(episode.value) < _SMALL_SKEW_MS:
+        sides.append("small")
     fits = {(of, episode.measure, side) for side in sides}
     return next((kind for kind in KINDS.values() if fits.intersection(kind.episodes)), None)
 

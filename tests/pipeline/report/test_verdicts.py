@@ -43,6 +43,8 @@ def test_each_measure_of_health_has_a_sentence_for_each_side() -> None:
 @pytest.mark.parametrize("is_ongoing", [True, False])
 def test_each_sentence_can_be_filled_in(kind: Kind, of: str, measure: str, side: str, *, is_ongoing: bool) -> None:
     value, usual = (1.0, 2.0) if side in ("low", "silent") else (3.0, 2.0)
+    if measure == "skew_ms":
+        value = 3_000.0 if side == "small" else 60_000.0
     end = END if is_ongoing else END - 9
     subject: dict[str, dict[str, Any]] = {
         "leaf": {"destination": hash_of(1)},
@@ -104,15 +106,15 @@ def test_of_many_episodes_of_one_kind_the_newest_one_is_told() -> None:
 
 
 def test_what_is_over_for_a_week_needs_no_attention() -> None:
-    found = verdicts(farm(episodes=[episode("lag_ms", 5, 9, 900, 20), episode("skew_ms", END - 9, END, 9_000, 0)]))
+    found = verdicts(farm(episodes=[episode("lag_ms", 5, 9, 900, 20), episode("skew_ms", END - 9, END, 90_000, 0)]))
     assert [each.kind for each in found.attention] == [KINDS["wrong clock"]]
     assert [each.kind for each in found.older] == [KINDS["slow router"]]
     assert not verdicts(farm()).attention
 
 
 def test_farms_are_in_the_order_of_trouble() -> None:
-    now, over = episode("lag_ms", END - 9, END, 900, 20), episode("skew_ms", END - 40, END - 30, 9_000, 0)
-    old = episode("skew_ms", 5, 9, 9_000, 0)
+    now, over = episode("lag_ms", END - 9, END, 900, 20), episode("skew_ms", END - 40, END - 30, 90_000, 0)
+    old = episode("skew_ms", 5, 9, 90_000, 0)
     worst_first = [farm("d", episodes=[now, over]), farm("c", episodes=[now]), farm("b", episodes=[over]),
                    farm("a", episodes=[old]), farm("e", episodes=[])]  # fmt: skip
     assert sorted(worst_first, key=lambda each: (verdicts(each).order, each.name)) == worst_first
