@@ -16,10 +16,12 @@ from gf_i2p.cli.pipeline import try_out
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.terminal import ProgressLine
+from gf_i2p.pipeline.backtest.recommendation import LEAST_DAYS as LEAST_BACKTEST_DAYS
 from gf_i2p.pipeline.errors import NothingToDoError, PipelineError
 from gf_i2p.pipeline.lake.locks import tables_locked
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.pipeline.spark_session import SessionOptions
+from gf_i2p.pipeline.synth.labelled_farm import LEAST_DAYS, LabelledFigures
 
 RUN = ("pipeline", "run", "lake", "exports", "--report", "page.html")
 JOBS = ("ingest", "health", "backtest", "report")
@@ -111,14 +113,20 @@ def test_a_terminal_shows_the_step_of_the_job(
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Make a farm of the least days, and note the addresses that a browser would open."""
+    """Note the addresses that a browser would open. The farm is a stand-in: to make a real one takes seconds."""
     addresses: list[str] = []
 
     def note(address: str) -> bool:
         addresses.append(address)
         return True
 
-    monkeypatch.setattr(try_out, "_DAYS", 12)
+    def write(out: Path, climate: str, farms: int, days: int, *_: object) -> LabelledFigures:
+        assert (climate, farms) == ("usual", 1)
+        assert days >= max(LEAST_DAYS, LEAST_BACKTEST_DAYS)
+        (out / "farm-0").mkdir()
+        return LabelledFigures(farms, days, 60_000, 8)
+
+    monkeypatch.setattr("gf_i2p.pipeline.synth.labelled_farm.write_labelled", write)
     monkeypatch.setattr(try_out, "check_installed", lambda: None)  # also without Java
     monkeypatch.setattr("webbrowser.open", note)
     monkeypatch.setenv("DISPLAY", ":0")
@@ -131,7 +139,7 @@ def test_try_makes_up_a_farm_and_opens_the_report(
     assert main(["pipeline", "try"]) == Exit.OK
     assert [name for name, *_ in jobs.calls] == [*JOBS]
     assert jobs.calls[-1] == ("report", Path("gf-i2p-try/report.html"))
-    assert [*(tmp_path / "gf-i2p-try" / "exports").glob("farm-0/server-1/entries-*")]
+    assert [each.name for each in (tmp_path / "gf-i2p-try" / "exports").iterdir()] == ["farm-0"]
     assert opened == [(tmp_path / "gf-i2p-try" / "report.html").as_uri()]
     out, err = capsys.readouterr()
     assert err.splitlines()[0] == "making up a farm"
