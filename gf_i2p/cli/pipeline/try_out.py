@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=DEFAULT,
         metavar="DIR",
-        help=f"a new or empty directory for the history, the tables and the report (default: ./{DEFAULT})",
+        help=f"a new or empty directory for the history, the tables and the report (default: {DEFAULT})",
     )
     parser.add_argument("--no-open", action="store_true", help="do not open the report in a browser")
 
