@@ -1,6 +1,7 @@
 """Ways to reach Spark, and a quiet start."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,11 +42,18 @@ def test_the_executors_of_a_cluster_can_call_the_driver(master: str) -> None:
     assert "spark.local.dir" not in settings
 
 
-def test_a_java_for_few_entries_still_writes_a_quiet_log() -> None:
-    options = "spark.driver.extraJavaOptions"
-    usual, few = own_settings(SessionOptions())[options], own_settings(SessionOptions(entries=FEW_ENTRIES))[options]
-    assert few.startswith(f"{usual} -XX:")
-    assert own_settings(SessionOptions(entries=FEW_ENTRIES + 1))[options] == usual
+def test_a_java_has_one_collector_and_writes_a_quiet_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    def options(entries: int | None) -> str:
+        return own_settings(SessionOptions(entries=entries))["spark.driver.extraJavaOptions"]
+
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"):
+        monkeypatch.delenv(name, raising=False)
+    for entries, collector in ((None, "Parallel"), (FEW_ENTRIES + 1, "Parallel"), (FEW_ENTRIES, "Serial")):
+        assert re.findall(r"Use(\w+)GC", options(entries)) == [collector]
+        assert "log4j2.properties" in options(entries)
+    assert "TieredStopAtLevel=1" in options(FEW_ENTRIES)
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:+UseZGC")  # with two collectors, Java does not start
+    assert "GC" not in options(None) + options(FEW_ENTRIES)
 
 
 def test_the_fewer_entries_the_less_is_prepared() -> None:
