@@ -55,10 +55,10 @@ def test_spark_reads_the_tables_by_the_script(
     spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = made(tmp_path)
-    assert main(["pipeline", "catalog", lake.root, "--database", "farms_of_2026"]) == 0
+    assert main(["pipeline", "catalog", lake.root, "--database", "2026"]) == 0
     sql = capsys.readouterr().out
     assert sql.count("CREATE TABLE") == 1  # files has no whole file
-    name = "`farms_of_2026`"
+    name = "`2026`"
     spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "true")  # as others have it
     try:
         for _ in range(2):
