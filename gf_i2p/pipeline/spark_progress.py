@@ -24,10 +24,16 @@ class Steps:
         self._doing = ""
 
     def __call__(self, doing: str) -> None:
-        """Begin the step `doing`."""
+        """Begin the step `doing`; "" ends the last step, and nothing is reported until the next step."""
         with self._lock:
             self._doing = doing
-            self._say(doing)
+            if doing:
+                self._say(doing)
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether there is no present step. Then Spark is not asked, because even questions take processor time."""
+        return not self._doing
 
     def tasks(self, done: int, count: int) -> None:
         """Report that `done` of `count` tasks are done. Says nothing before the first step, or without tasks."""
@@ -68,6 +74,8 @@ def watched(spark: "SparkSession", say: Callable[[str], None]) -> Iterator[Steps
 def _ask(spark: "SparkSession", steps: Steps, ended: threading.Event) -> None:
     tracker = spark.sparkContext.statusTracker()
     while not ended.wait(EVERY_SECONDS):
+        if steps.is_resting:
+            continue
         try:
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         except Exception:  # noqa: BLE001 -- py4j may raise any error when the JVM ends, and then no progress is left

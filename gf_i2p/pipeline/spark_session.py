@@ -39,8 +39,6 @@ _SETTINGS: Final = {
     "spark.sql.parquet.mergeSchema": "true",  # files from before a column existed lack that column
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # a farm may be called 2026
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
-    # Days come nearly in order, so a task has few open files. Without this, Spark sorts all rows once more.
-    "spark.sql.maxConcurrentOutputFileWriters": "16",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
 }
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()

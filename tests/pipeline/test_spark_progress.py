@@ -16,6 +16,10 @@ def test_what_is_said() -> None:
     steps("reading")
     steps.tasks(0, 0)
     steps.tasks(1, 2)
+    assert not steps.is_resting
+    steps("")  # a stream waits for the next batch
+    steps.tasks(1, 2)
+    assert steps.is_resting
     assert texts == ["reading", "reading: 1 of 2 tasks"]
 
 

@@ -5,32 +5,31 @@ may come twice, when the run before ended in the middle of the batch. The second
 whose keys a table has already are left out.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
-import pyarrow as pa
-from pyspark.sql import Observation, Window
+from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.days import DAY_MS
+from gf_i2p.pipeline.ingest.entry_writer import KINDS, WRITTEN, OutputDirectories, written
 from gf_i2p.pipeline.ingest.read_files import FILES, FilesRead
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.pipeline.lake.quarantine import RECORD_KEY, ErrorRow, add_errors, not_in_quarantine
 from gf_i2p.pipeline.read.arrivals import ARRIVED, WANTED, arrivals
-from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS, LATEST_MS, Typer, entries_schema
-from gf_i2p.pipeline.read.line_walk import FoundLine, Is
-from gf_i2p.pipeline.read.record_schema import RecordSchema, columns
+from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS, LATEST_MS
+from gf_i2p.pipeline.read.line_walk import Is
+from gf_i2p.pipeline.read.record_schema import columns
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-KINDS: Final = ("status", "admin", "servers", "other")
 _KEY: Final = ("farm", "index", "term")
-_WHATS: Final = tuple(Is)
 _BLOCK: Final = 1 << 15
 """Entries with near indexes go through one task together, so that few tasks write files of a day."""
 _KNOWN: Final = -1
@@ -78,7 +77,6 @@ class BatchWriter:
         self._schema_text = schema_text
         self._stage = stage
         self._step = step
-        self._columns = columns(entries_schema(RecordSchema(schema_text)))
 
     def take(
         self,
@@ -135,7 +133,7 @@ class BatchWriter:
         before_noted(days)
         if done:
             tables.append(self._spark.createDataFrame(done, FILES).coalesce(1), self._lake, "files")
-        kinds = {kind: counts.get(kind, 0) for kind in KINDS}
+        kinds = {kind: counts.get(f"kind_{kind}", 0) for kind in KINDS}
         new, misfits = counts.get("new", 0), counts.get("misfits", 0)
         return BatchFigures(read_files, len(originals), new, kinds, misfits, quarantined, rows, days)
 
@@ -177,13 +175,11 @@ class BatchWriter:
             .where(f"place = 1 and worth > {_KNOWN}")
             .select(*_KEY, "exporter", "received_ms", "what", "text")
         )
-        observation = Observation()
-        counts = [fn.count_if(fn.col("kind") == kind).alias(kind) for kind in KINDS]
-        rows = new.mapInArrow(partial(typed, self._schema_text), self._columns).observe(
-            observation, fn.count("*").alias("new"), fn.count("misfit").alias("misfits"), *counts
-        )
-        tables.append(rows, self._lake, "entries")
-        return observation.get
+        target = OutputDirectories(self._lake.path("entries"), f"{self._stage}/unfinished", uuid4().hex)
+        counts = new.mapInArrow(partial(written, self._schema_text, target), columns(WRITTEN))
+        sums = counts.agg(*[fn.sum(name).alias(name) for name in WRITTEN.names]).first()
+        assert sums is not None
+        return {name: sums[name] or 0 for name in WRITTEN.names}
 
     def _misfits(self, entries: "DataFrame", extents: "Sequence[Row]") -> "DataFrame":
         """Return the misfits among these entries that the quarantine lacks, as rows of the quarantine."""
@@ -225,24 +221,3 @@ def _bad_lines(read: "DataFrame", originals: Mapping[str, str]) -> "DataFrame":
         "line.length",
         "line.digest",
     )
-
-
-def typed(schema_text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Make rows of `entries`. For `mapInArrow`: takes farm, index, term, exporter, received_ms, what and text.
-
-    `schema_text`: the JSON Schema of the status record.
-    """
-    typer = Typer(schema_text)
-    for batch in batches:
-        farms = batch.column("farm").to_pylist()
-        begin = 0
-        while begin < len(farms):
-            end = begin
-            while end < len(farms) and farms[end] == farms[begin]:
-                end += 1
-            part = batch.slice(begin, end - begin)
-            whats = [_WHATS[what] for what in part.column("what").to_pylist()]
-            values = (part.column(name).to_pylist() for name in ("index", "term", "received_ms", "text"))
-            lines = [*map(FoundLine, whats, *values)]
-            yield typer.rows(farms[begin], part.column("exporter"), lines)
-            begin = end

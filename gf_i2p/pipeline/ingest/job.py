@@ -15,7 +15,8 @@ from pyspark.errors import PySparkException
 from gf_i2p.farm import schema as farm_schema
 from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.ingest.batch import KINDS, BatchFigures, BatchWriter
+from gf_i2p.pipeline.ingest.batch import BatchFigures, BatchWriter
+from gf_i2p.pipeline.ingest.entry_writer import KINDS
 from gf_i2p.pipeline.ingest.read_files import FilesRead, listing
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake, absolute

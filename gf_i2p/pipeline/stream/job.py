@@ -161,6 +161,7 @@ class _StreamRun:
         self._on_batch = on_batch
         self._on_event = on_event
         self._clock_ms = clock_ms
+        self._step = step
         self._stage = f"{lake.root}/_stream/batch"
         self._figures = StreamFigures()
         listing(spark, exports)  # an export that is not there ends the run at once
@@ -185,6 +186,7 @@ class _StreamRun:
                 due = now + self._options.every_seconds
                 self._tail.changed = False
                 self._take()
+                self._step("")
             if self._options.once or stop.wait(LOOK_SECONDS):
                 break
         self._figures.seconds = time.monotonic() - began
@@ -223,6 +225,7 @@ class _StreamRun:
         entries = tables.read_entries(self._spark, self._lake)
         if entries is None or not days_by_farm:
             return
+        self._step("bringing the health tables up to date")
         days = sorted({day for each in days_by_farm.values() for day in each})
         refresh_days(self._spark, self._lake, entries, sorted(days_by_farm), days, f"{self._stage}/extents")
 

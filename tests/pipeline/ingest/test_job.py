@@ -13,7 +13,7 @@ import pytest
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.ingest import job
-from gf_i2p.pipeline.ingest.batch import KINDS
+from gf_i2p.pipeline.ingest.entry_writer import KINDS
 from gf_i2p.pipeline.ingest.job import IngestFigures, ingest
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
