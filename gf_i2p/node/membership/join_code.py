@@ -4,7 +4,7 @@ A code carries a ticket (`gf_i2p.farm.admission`), the ticket's private key, and
 each with its address inside I2P or with the fingerprint of its certificate. So a newcomer asks no wrong server. A code
 is a secret as long as it is good: its reader could join in the newcomer's place.
 
-The text is base64url of the parts, each with its length (2 bytes, big-endian), and of a checksum.
+The text is "gf" and base64url of a checksum and of the parts, each with its length (2 bytes, big-endian).
 """
 
 import hashlib
@@ -36,6 +36,8 @@ _MOST_SERVERS: Final = 3
 """Most servers in a code: with more, the code gets longer, and no more likely to work."""
 _CHECK_BYTES: Final = 4
 _VERSION: Final = b"gf1"
+_PREFIX: Final = "gf"
+"""What a code begins with: else one code of 64 would begin with "-", and be taken for an option of a command."""
 
 
 class JoinCodeError(Exception):
@@ -91,7 +93,7 @@ class JoinCode:
             pin = b"" if server.fingerprint is None else bytes.fromhex(server.fingerprint.rpartition(":")[2])
             parts += [str(server.id).encode(), server.endpoint.encode(), pin]
         data = b"".join(len(part).to_bytes(2, "big") + part for part in parts)
-        return to_base64url(_checksum(data) + data)
+        return _PREFIX + to_base64url(_checksum(data) + data)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -180,7 +182,9 @@ def write(directory: Path, code: JoinCode, server: NewServer, joined: Joined) ->
 
 def _parts(text: str) -> list[bytes]:
     """Return the parts of a code's text. Raises `ValueError`."""
-    data = from_base64url(text)
+    if not text.startswith(_PREFIX):
+        raise ValueError("its beginning is missing")
+    data = from_base64url(text[len(_PREFIX) :])
     check, data = data[:_CHECK_BYTES], data[_CHECK_BYTES:]
     if check != _checksum(data):
         raise ValueError("the checksum is wrong")

@@ -80,7 +80,8 @@ class FilesRead:
             if file["sha256"] is None:
                 continue
             original = first.setdefault(file["sha256"], file["path"])
-            if original != file["path"]:
+            plain = file["path"].removesuffix(packing_of(file["path"]))  # a node may pack a file before it is read
+            if original not in (file["path"], plain):
                 originals[file["path"]] = original
             self._last[file["path"]] = file
         return originals

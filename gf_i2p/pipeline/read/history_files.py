@@ -42,6 +42,11 @@ def _files(path: str) -> Iterator[dict[str, Any]]:
                 except UnicodeDecodeError as error:
                     name = error.object.decode("utf-8", "backslashreplace")
                     yield {"path": name, "error": "the name of this directory is not in UTF-8: rename the directory"}
+                except OSError as error:
+                    if not depth:
+                        raise
+                    if not isinstance(error, FileNotFoundError):  # a directory may go while its neighbours are listed
+                        yield {"path": _address(path, each.path), "error": f"it cannot be listed: {error}"}
             elif each.type == pafs.FileType.File and first_index(file_path := _path(each)) is not None:
                 mtime_ms = (each.mtime_ns or 0) // 1_000_000
                 yield {"path": _address(path, file_path), "size": each.size, "mtime_ms": mtime_ms}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.pipeline.backtest.gain import Gain
@@ -26,6 +26,8 @@ _PARAMETERS: Final = 12
 """Most parameters of a set that are shown."""
 _EPISODES: Final = 40
 """Most episodes of a farm that are listed."""
+_SENTENCES: Final = 2_000
+"""Most characters of the backtest's advice, which has several sentences."""
 _NOTHING: Final = "as in the log"
 """Text for the live set, and for a set whose values the farm has at the end of the log."""
 
@@ -49,6 +51,7 @@ def page(report: Report) -> str:
         "count": formats.count, "plural": formats.plural, "size": formats.size, "percent": formats.percent,
         "lasting": formats.lasting, "moment": formats.moment, "figure": formats.figure, "server": formats.server,
         "address": formats.address, "short": formats.short, "leaf_name": farm_charts.leaf_name,
+        "whole": _whole,
     }  # fmt: skip
     return templates.get_template("page.html.j2").render(
         report=report,
@@ -59,6 +62,11 @@ def page(report: Report) -> str:
         style=Markup(style),  # noqa: S704 -- a file of this package
         policy=_POLICY.format(b64encode(sha256(style.encode()).digest()).decode()),
     )
+
+
+def _whole(text: str) -> Markup:
+    """Return a text of some sentences without unprintable characters, escaped, and longer than other texts may be."""
+    return Markup(escape(formats.clean(text, most=_SENTENCES)))  # noqa: S704 -- escaped
 
 
 def _cleaned(value: Any) -> Any:

@@ -70,9 +70,7 @@ def verdicts(farm: FarmReport) -> Verdicts:
     """Say what needs attention in a farm."""
     until_ms = farm.period.until_ms
     found = [*_of_episodes(farm), *_of_publishers(farm)]
-    down = {each.kind.name for each in found if each.end_ms > until_ms - RECENT_MS}
-    if not down & {"silence", "router down", "leaf down"}:
-        found += _rarely_available(farm)
+    found += _rarely_available(farm)
     found += _of_backtest(farm)
     found.sort(key=lambda each: (not each.is_ongoing, -each.kind.gravity, -each.end_ms, each.sentence))
     recent = [each for each in found if each.is_ongoing or each.end_ms > until_ms - RECENT_MS]
@@ -102,7 +100,12 @@ def _cases(farm: FarmReport) -> Iterator[_Case]:
         left = sorted(of_one, key=lambda pair: (order.index(pair[0].name), pair[1].begin_ms))
         while left:
             (kind, main), *left = left
-            with_ = [pair for pair in left if _are_together(main, pair[1])]
+            is_over = not _is_ongoing(main, farm.period)
+            with_ = [
+                pair
+                for pair in left
+                if _are_together(main, pair[1]) and not (is_over and _is_ongoing(pair[1], farm.period))
+            ]
             left = [pair for pair in left if pair not in with_]
             yield _Case(kind, main, list(dict.fromkeys(each.name for each, _ in with_)))
 
@@ -123,13 +126,17 @@ def _shared_ms(one: Episode, two: Episode) -> int:
     return min(one.end_ms, two.end_ms) - max(one.begin_ms, two.begin_ms)
 
 
+def _is_ongoing(episode: Episode, period: Period) -> bool:
+    return episode.end_ms > period.until_ms - period.until_ms % HOUR_MS - HOUR_MS  # the last hour is a part of one
+
+
 def _are_together(one: Episode, two: Episode) -> bool:
     return _shared_ms(one, two) >= _TOGETHER * (max(one.end_ms, two.end_ms) - min(one.begin_ms, two.begin_ms))
 
 
 def _verdict(case: _Case, times: int, period: Period) -> Verdict:
     main, kind = case.main, case.kind
-    is_ongoing = main.end_ms > period.until_ms - period.until_ms % HOUR_MS - HOUR_MS  # the last hour is a part of one
+    is_ongoing = _is_ongoing(main, period)
     are_many = main.subject in ("farm", "leaves")
     sentence = kind.sentence.format(
         who=_subject(main),
@@ -233,13 +240,24 @@ def _of_publishers(farm: FarmReport) -> Iterator[Verdict]:
 
 
 def _rarely_available(farm: FarmReport) -> Iterator[Verdict]:
-    """Yield the servers and leaves that are always available too rarely: their past has no odd hour."""
+    """Yield the servers and leaves that are always available too rarely, without those that an episode tells of."""
     kind = KINDS["low availability"]
     leaves = farm.leaves or {}
-    of_all: list[tuple[str, Series]] = [(formats.server(id_), series) for id_, series in (farm.servers or {}).items()]
-    of_all += [(f"leaf {formats.short(formats.address(each))}", leaf.series) for each, leaf in leaves.items()]
+    odd = [
+        each
+        for each in farm.episodes or ()
+        if each.measure == "availability" and each.end_ms > farm.period.until_ms - RECENT_MS
+    ]
+    told: set[int | str | None] = {each.destination for each in odd}
+    told |= {server for each in odd if each.destination is None for server in each.servers}
+    of_all: list[tuple[int | str, str, Series]] = [
+        (id_, formats.server(id_), series) for id_, series in (farm.servers or {}).items()
+    ]
+    of_all += [(each, f"leaf {formats.short(formats.address(each))}", leaf.series) for each, leaf in leaves.items()]
     first = (farm.period.until_ms - RECENT_MS - farm.period.hour_ms) // farm.period.stretch_ms
-    for who, series in of_all:
+    for subject, who, series in of_all:
+        if subject in told:
+            continue
         recent = mean([cell for at, cell in series.items() if at >= first], "availability")
         if recent is not None and recent < _LEAST_AVAILABLE:
             days = formats.lasting(min(RECENT_MS, farm.period.length_ms))

@@ -5,8 +5,8 @@ tell of that time. An alert ends at another limit than the limit at which the al
 limit does not make event after event.
 """
 
-from bisect import insort
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Final, NamedTuple
@@ -88,12 +88,16 @@ class ServerState(NamedTuple):
     would: bool
 
 
+_Row = tuple[int, int, int, bool, int, bool, bool]
+"""A report: received_ms, index, term, up, ahead_ms, publishing, would."""
+
+
 @dataclass(slots=True)
 class _Heard:
     """The reports of one server in the last day."""
 
-    rows: list[tuple[int, int, int, bool, int, bool, bool]] = field(default_factory=list)
-    """In order: received_ms, index, term, up, ahead_ms, publishing, would."""
+    rows: list[_Row] = field(default_factory=list)
+    """In order."""
 
     def share_up(self, at: int, limits: AlertLimits) -> float | None:
         watched = min(HOUR_MS, at - self.rows[0][0])
@@ -121,25 +125,34 @@ class FarmWatch:
     """The reports of one farm in its last day."""
 
     def __init__(self) -> None:
-        self.at_ms = 0
-        """Time of the newest report, in ms since the epoch."""
         self._heard: dict[int, _Heard] = {}
-        self._seen: dict[tuple[int, int], int] = {}  # (index, term) of the reports, and when they were received
+        self._seen: dict[tuple[int, int], _Row] = {}  # by (index, term)
         self._newest: tuple[int, int] = (0, 0)
         self._configured: frozenset[int] | None = None
 
+    @property
+    def at_ms(self) -> int:
+        """Time of the newest report, in ms since the epoch; 0: there is no report."""
+        return max((heard.rows[-1][0] for heard in self._heard.values()), default=0)
+
     def add(self, news: Report | Configuration) -> None:
-        """Take in a report or a Configuration, each once."""
+        """Take in a report or a Configuration, each once.
+
+        Of the copies of several exporters the one counts that was received at the time nearest to the record's date.
+        """
         if isinstance(news, Configuration):
             if (news.index, news.term) > self._newest:
                 self._newest, self._configured = (news.index, news.term), frozenset(news.servers)
             return
-        if (news.index, news.term) in self._seen:
-            return
-        self._seen[news.index, news.term] = news.received_ms
         row = (news.received_ms, news.index, news.term, news.up, news.ahead_ms, news.publishing, news.would)
-        insort(self._heard.setdefault(news.server, _Heard()).rows, row)
-        self.at_ms = max(self.at_ms, news.received_ms)
+        rows = self._heard.setdefault(news.server, _Heard()).rows
+        copy = self._seen.get((news.index, news.term))
+        if copy is not None:
+            if abs(copy[4]) <= abs(news.ahead_ms):
+                return
+            del rows[bisect_left(rows, copy)]
+        self._seen[news.index, news.term] = row
+        insort(rows, row)
 
     def _forget(self) -> None:
         """Forget what was heard more than a day ago."""
@@ -148,7 +161,11 @@ class FarmWatch:
             heard.rows = [row for row in heard.rows if row[0] > since]
             if not heard.rows:
                 del self._heard[server]
-        self._seen = {key: at for key, at in self._seen.items() if at > since}
+        self._seen = {key: row for key, row in self._seen.items() if row[0] > since}
+
+    def belongs(self, server: int) -> bool:
+        """Return whether a server belongs to the farm by the newest Configuration. Leaf members are in none."""
+        return self._configured is None or server >= FIRST_LEAF_MEMBER_ID or server in self._configured
 
     def servers(self, limits: AlertLimits) -> list[ServerState]:
         """Return each server's state."""
@@ -162,7 +179,7 @@ class FarmWatch:
             states.append(
                 ServerState(
                     server,
-                    self._configured is None or server >= FIRST_LEAF_MEMBER_ID or server in self._configured,
+                    self.belongs(server),
                     heard.rows[0][0],
                     heard.rows[-1][0],
                     heard.share_up(at, limits),
@@ -183,14 +200,31 @@ def judge(farm: str, watch: FarmWatch, limits: AlertLimits, present: Mapping[Ale
         stands = (farm, server, alert) in present
         if (begins and not stands) or (ends and stands):
             events.append(EventRow(farm, server, alert, ENDS if stands else BEGINS, watch.at_ms, value, text))
-    return events
+    return [*events, *_of_forgotten(farm, watch, {each.server for each in servers}, present)]
+
+
+def _of_forgotten(
+    farm: str, watch: FarmWatch, heard: Collection[int], present: Collection[AlertKey]
+) -> Iterator[EventRow]:
+    """Yield the ends of alerts of servers that were not heard for a day, and left the farm or are leaf members."""
+    for of, server, alert in present:
+        if of != farm or server is None or server in heard:
+            continue
+        if not watch.belongs(server):
+            yield EventRow(farm, server, alert, ENDS, watch.at_ms, None, f"{_name(server)} belongs to the farm no more")
+        elif server >= FIRST_LEAF_MEMBER_ID:
+            yield EventRow(farm, server, alert, ENDS, watch.at_ms, None, f"{_name(server)} was not heard for a day")
+
+
+def _name(server: int) -> str:
+    return f"{'server' if server < FIRST_LEAF_MEMBER_ID else 'member'} {server}"
 
 
 def conditions(servers: Iterable[ServerState], at_ms: int, limits: AlertLimits) -> Iterator[Condition]:
     """Yield the possible alerts of a farm whose newest report was received at `at_ms`."""
     states = list(servers)
     for state in states:
-        who = f"{'server' if state.server < FIRST_LEAF_MEMBER_ID else 'member'} {state.server}"
+        who = _name(state.server)
         for each in _of_server(state, who, at_ms, limits):
             if state.belongs:
                 yield each

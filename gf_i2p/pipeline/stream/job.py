@@ -7,6 +7,7 @@ effect between two batches.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event as Flag
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,7 @@ from pyspark.errors import PySparkException
 
 from gf_i2p.farm import schema as farm_schema
 from gf_i2p.node.clock import now_ms
+from gf_i2p.pipeline.errors import NothingToDoError, PipelineError
 from gf_i2p.pipeline.health.job import refresh_days
 from gf_i2p.pipeline.ingest.batch import BatchFigures, BatchWriter
 from gf_i2p.pipeline.ingest.job import batches, tasks_for
@@ -185,7 +187,7 @@ class _StreamRun:
             if now >= due and (self._tail.changed or self._options.once):
                 due = now + self._options.every_seconds
                 self._tail.changed = False
-                self._take()
+                self._take(stop)
                 self._step("")
             if self._options.once or stop.wait(LOOK_SECONDS):
                 break
@@ -211,10 +213,18 @@ class _StreamRun:
             for each in events:
                 self._on_event(Event(*each, noticed_ms=noticed_ms))
 
-    def _take(self) -> None:
-        """Bring the tables up to date."""
-        files, _ = listing(self._spark, self._exports)
-        for batch in batches(self._read.news(files)):
+    def _take(self, stop: Flag) -> None:
+        """Bring the tables up to date, batch by batch, until `stop` is set."""
+        try:
+            files, _ = listing(self._spark, self._exports)
+        except PipelineError:  # an export is away for a moment
+            self._tail.changed = True
+            return
+        for number, batch in enumerate(batches(self._read.news(files))):
+            if number:
+                if stop.is_set():
+                    return
+                self._look()
             began = time.monotonic()
             tasks = tasks_for(batch)
             taken = self._writer.take(batch, tasks, self._read, now_ms(), live=True, before_noted=self._refresh)
@@ -227,7 +237,8 @@ class _StreamRun:
             return
         self._step("bringing the health tables up to date")
         days = sorted({day for each in days_by_farm.values() for day in each})
-        refresh_days(self._spark, self._lake, entries, sorted(days_by_farm), days, f"{self._stage}/extents")
+        with suppress(NothingToDoError):  # the lake has no status record yet
+            refresh_days(self._spark, self._lake, entries, sorted(days_by_farm), days, f"{self._stage}/extents")
 
     def _report(self, taken: BatchFigures, seconds: float) -> None:
         watches = [self._watches[farm] for farm in taken.days if farm in self._watches]

@@ -18,7 +18,7 @@ from gf_i2p.pipeline.read.entry_columns import Typer
 from gf_i2p.pipeline.read.history_files import listed
 from gf_i2p.pipeline.read.line_walk import FoundLine, Is
 from gf_i2p.pipeline.read.stored_file import Lines, UnpackedFile, open_stored, packing_of
-from gf_i2p.storage.history_lines import ConfigurationLine, Header, LineError, match_record, parse_line
+from gf_i2p.storage.history_lines import ConfigurationLine, Gap, Header, LineError, Restored, match_record, parse_line
 
 _BATCH_LINES: Final = 2_000
 _PIECE_BYTES: Final = 256 << 10
@@ -46,7 +46,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The servers of a farm from an entry on."""
+    """The servers of a farm from an entry on, or behind a gap. A gap has the term 0, or that of a restored farm."""
 
     farm: str
     index: int
@@ -65,13 +65,17 @@ class _File:
 
 
 class HistoryTail:
-    """The newest part of histories under directories; each call of `read` gives what has come since the call before."""
+    """The newest part of histories under directories; each call of `read` gives what has come since the call before.
+
+    An export that cannot be listed is an error of the first call only: later it may be away for a moment.
+    """
 
     def __init__(self, exports: Sequence[str]) -> None:
         """`exports`: absolute paths, or addresses."""
         self._exports = exports
         self._files: dict[str, _File] = {}  # by the path of the plain file
         self._typer = Typer(schema_text())
+        self._is_begun = False
         self.changed = False
         """Whether any file was new, had grown, or had become another one since this was last set to false."""
 
@@ -83,6 +87,7 @@ class HistoryTail:
         directories: dict[str, list[tuple[str, int]]] = {}
         for path, size in self._listing():
             directories.setdefault(path.rpartition("/")[0], []).append((path, size))
+        self._is_begun = True
         for files in directories.values():
             files.sort(key=lambda each: each[0], reverse=True)
             is_new = not any(_plain(path) in self._files for path, _ in files)
@@ -94,7 +99,7 @@ class HistoryTail:
                         oldest_ms = oldest_ms or each.received_ms
                         newest_ms = max(newest_ms, each.received_ms)
                     yield each
-                if newest_ms and oldest_ms < newest_ms - MEMORY_MS:
+                if oldest_ms and oldest_ms < newest_ms - MEMORY_MS:
                     newest_ms = -1  # older files have nothing of the last day
 
     def _listing(self) -> Iterator[tuple[str, int]]:
@@ -102,7 +107,7 @@ class HistoryTail:
             for file in batch.to_pylist():
                 if file["error"] is None:
                     yield file["path"], file["size"]
-                elif file["path"] in self._exports:
+                elif file["path"] in self._exports and not self._is_begun:
                     raise PipelineError(f"{file['error']}. Give directories that contain nodes' histories.")
 
     def _news(self, path: str, size: int, *, skips: bool) -> Iterator[Report | Configuration]:
@@ -195,4 +200,8 @@ def _found(farm: str, line: bytes) -> FoundLine | Configuration | None:
         entry = parse_line(line)
     except LineError:
         return None
-    return Configuration(farm, entry.index, entry.term, entry.servers) if isinstance(entry, ConfigurationLine) else None
+    if isinstance(entry, ConfigurationLine):
+        return Configuration(farm, entry.index, entry.term, entry.servers)
+    if isinstance(entry, Gap) and entry.servers is not None:
+        return Configuration(farm, entry.last, entry.term if isinstance(entry, Restored) else 0, entry.servers)
+    return None

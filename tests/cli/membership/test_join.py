@@ -147,9 +147,10 @@ async def test_a_forged_or_old_code_is_refused(tmp_path: Path) -> None:
 async def test_a_code_that_is_none_is_a_wrong_argument(tmp_path: Path) -> None:
     make_farm(tmp_path, {1: Endpoint("127.0.0.1", 9)}, cluster="farm", profile="lan", clients=["web"], admins=["owner"])
     text = JoinCode.make(ClientFile.load(tmp_path / "admin-owner.toml"), 2, None, now_ms()).text
-    for wrong in ("", "nonsense", text[:-1], text[:40] + text[41:], text + "A", "a" * 5000):
+    for wrong in ("", "nonsense", text[:-1], text[2:], text[:40] + text[41:], text + "A", "a" * 5000):
         status, answer = await gf_json("join", tmp_path / "new", stdin=wrong)
         assert (status, answer["ok"]) == (2, False), wrong
+    assert text.startswith("gf"), "a code that began with a hyphen would be an option, and be shown in the error"
     status, _, error = await gf("join", text, stdin="")
     assert (status, "Other users of this machine can see arguments" in error, text[:20] in error) == (2, True, False)
     status, _, error = await gf("members", "invite", tmp_path / "server-1", "2=i2p", "--code")

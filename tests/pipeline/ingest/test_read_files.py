@@ -24,6 +24,7 @@ class Reading:
         self.directory = directory
         self.files = FilesRead({})
         self.wanted: list[dict[str, Any]] = []
+        self.originals: dict[str, str] = {}
 
     def plan(self) -> None:
         """Find what is new, without reading it."""
@@ -34,7 +35,7 @@ class Reading:
         """Read what was found last."""
         batch = pa.RecordBatch.from_pylist(self.wanted, WANTED)
         rows = [row for batch in arrivals(True, iter([batch])) for row in batch.to_pylist()]
-        self.files.add([row | row["file"] for row in rows if row["part"] == "file"])
+        self.originals |= self.files.add([row | row["file"] for row in rows if row["part"] == "file"])
         return rows
 
     def batch(self) -> list[dict[str, Any]]:
@@ -111,6 +112,8 @@ def test_a_file_is_packed_between_plan_and_reading(tmp_path: Path) -> None:
     path.unlink()
     packed(tmp_path, content(lines(range(1, 4)), last=3))
     assert indexes(reading.rows()) == [1, 2, 3]
+    assert set(reading.indexes()) <= {1, 2, 3}
+    assert reading.originals == {}, "the packed file is no copy of the plain file"
 
 
 def test_what_was_cut_and_written_otherwise_is_begun_anew(tmp_path: Path) -> None:

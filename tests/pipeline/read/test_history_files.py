@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
+from gf_i2p.pipeline.read import history_files
 from gf_i2p.pipeline.read.arrivals import WANTED, arrivals
 from gf_i2p.pipeline.read.history_files import MAX_DEPTH, first_index, listed
 from gf_i2p.pipeline.read.stored_file import file_system
@@ -82,3 +83,30 @@ def test_names() -> None:
         "x",
     ):
         assert first_index(name) is None
+
+
+def test_one_directory_that_cannot_be_listed_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests may run as root, who can list all: so the file system's answer is made up."""
+    good = packed(tmp_path / "good", content([]))
+    (tmp_path / "shut").mkdir()
+    (tmp_path / "gone").mkdir()
+    system, _ = history_files.file_system(str(tmp_path))
+
+    class Shut:
+        def get_file_info(self, what: object) -> object:
+            base = getattr(what, "base_dir", "")
+            if base.endswith("shut"):
+                raise PermissionError("Permission denied")
+            if base.endswith("gone"):
+                raise FileNotFoundError("it has gone meanwhile")
+            return system.get_file_info(what)
+
+    monkeypatch.setattr(history_files, "file_system", lambda path: (Shut(), path))
+    rows = [
+        row
+        for batch in listed(iter([pa.RecordBatch.from_pydict({"path": [str(tmp_path)]})]))
+        for row in batch.to_pylist()
+    ]
+    assert {(row["path"], row["error"]) for row in rows} == {
+        (str(good), None), (str(tmp_path / "shut"), "it cannot be listed: Permission denied"),
+    }  # fmt: skip

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import altair as alt
 import pytest
+from markupsafe import escape
 
 from gf_i2p.netdb.encoding import from_base64, to_b32_address
 from gf_i2p.pipeline.days import DAY_MS, HOUR_MS
@@ -194,6 +195,16 @@ def test_what_is_left_out_is_said() -> None:
 
 def test_an_empty_lake_is_a_page_too() -> None:
     Reader(page(replace(report(), farms=[], farms_total=0, entries_total=0, closest=None, reasons=[])))
+
+
+def test_a_lake_without_farms_says_so() -> None:
+    assert "There are no farms in this lake yet." in page(replace(report(), farms=[]))
+
+
+def test_the_advice_of_the_backtest_is_shown_whole_and_escaped() -> None:
+    advice = "No set is <better>. " + "The gain of a set on the last days is too small to tell. " * 9
+    text = page(report(farm(trials=[trial(live=True, advice=advice)])))
+    assert str(escape(advice)) in text
 
 
 def test_the_same_report_gives_the_same_page() -> None:

@@ -159,3 +159,15 @@ def test_a_period_has_few_stretches(since: int, length: int) -> None:
     period = Period(since, since + length)
     assert 1 <= period.stretches <= 84
     assert period.hour_ms + period.stretches * period.stretch_ms >= period.until_ms
+
+
+def test_trouble_that_goes_on_is_not_told_as_over() -> None:
+    odd = [episode("availability", END - 4, END - 2, 0.2, 1), episode("flaps", END - 4, END, 12, 0)]
+    found = attention(*odd)
+    assert [(each.kind.name, each.is_ongoing) for each in found] == [("restarts", True), ("router down", False)]
+
+
+def test_a_fault_of_one_server_does_not_hide_another_that_is_always_rarely_available() -> None:
+    servers = {id_: {at: cell(availability=0.5) for at in range(PERIOD.stretches)} for id_ in (1, 2)}
+    found = attention(episode("availability", END - 40, END - 38, 0.2, 1), servers=servers)
+    assert [each.sentence.split(" has")[0] for each in found if each.kind.name == "low availability"] == ["Server 1"]

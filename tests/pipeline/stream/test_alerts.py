@@ -1,11 +1,14 @@
 """Alerts about servers and their farm: gf_i2p/pipeline/stream/alerts.py, fed by the tail of a history."""
 
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.pipeline.stream.alerts import BEGINS, AlertKey, AlertLimits, EventRow, FarmWatch, judge
 from gf_i2p.pipeline.stream.tail import HistoryTail
-from gf_i2p.storage.history_lines import record_line, servers_line
+from gf_i2p.storage.history_lines import gap_line, record_line, servers_line
 from tests.farm.strategies import NOW
 from tests.pipeline.made_up_exports import content, plain
 from tests.pipeline.stream.server_records import said
@@ -15,6 +18,7 @@ class Farm:
     """A farm's history, and the alerts that stand."""
 
     def __init__(self, root: Path) -> None:
+        self._root = root
         self._path = plain(root, content([]))
         self._tail = HistoryTail([str(root)])
         self._watch = FarmWatch()
@@ -33,9 +37,18 @@ class Farm:
         self._index += 1
         self._add(servers_line(self._index, 1, NOW, servers, 1))
 
+    def skip(self, count: int, *servers: int) -> None:
+        """Add a gap, behind which the farm has these servers."""
+        self._add(gap_line(self._index + 1, self._index + count, servers))
+        self._index += count
+
     def _add(self, line: bytes) -> None:
         with self._path.open("ab") as file:
             file.write(line)
+
+    def restart(self) -> None:
+        """Go on as a stream that is started anew does: with the alerts that stand."""
+        self._tail, self._watch = HistoryTail([str(self._root)]), FarmWatch()
 
     def judged(self) -> set[tuple[int | None, str, str]]:
         """Judge the farm; return server, alert and event of what begins and ends."""
@@ -102,3 +115,57 @@ def test_a_record_counts_once_in_the_histories_of_several_servers(tmp_path: Path
     (tmp_path / "copy").mkdir()
     plain(tmp_path / "copy", next(tmp_path.glob("entries-*")).read_bytes())
     assert farm.judged() == {(1, "availability", "begins")}, "one change between up and down, and not three"
+
+
+def test_alerts_of_a_server_that_was_silent_for_a_day_end_when_the_server_has_left(tmp_path: Path) -> None:
+    farm = Farm(tmp_path)
+    farm.belong(1, 2)
+    farm.hears(said(1, range(0, 3600, 30), publishing=True), said(2, range(3, 300, 30)))
+    assert {each[:2] for each in farm.judged()} == {(2, "silent"), (2, "availability")}
+    farm.hears(said(1, range(3600, 100_000, 60), publishing=True))
+    assert farm.judged() == set(), "the server is forgotten, and still belongs to the farm"
+    farm.belong(1)
+    farm.restart()
+    assert farm.judged() == {(2, "silent", "ends"), (2, "availability", "ends")}
+    assert {each.text for each in farm.events[-2:]} == {"server 2 belongs to the farm no more"}
+
+
+def test_alerts_of_a_leaf_member_end_when_it_was_not_heard_for_a_day(tmp_path: Path) -> None:
+    farm, member = Farm(tmp_path), 1 << 31
+    farm.hears(said(1, range(0, 3600, 30), publishing=True), said(member, range(3, 300, 30)))
+    assert {each[:2] for each in farm.judged()} == {(member, "silent"), (member, "availability")}
+    farm.hears(said(1, range(3600, 100_000, 60), publishing=True))
+    assert farm.judged() == {(member, "silent", "ends"), (member, "availability", "ends")}
+    assert farm.events[-1].text == f"member {member} was not heard for a day"
+
+
+@pytest.mark.parametrize("order", ["late first", "late last"])
+def test_an_exporter_that_was_away_makes_no_alert(tmp_path: Path, order: str) -> None:
+    """The exporter has applied all entries of three hours in one second."""
+    records = [each for time in range(0, 10_800, 30) for each in said(1, [time], publishing=True)]
+    records += [each for time in range(5, 10_800, 30) for each in said(2, [time])]
+    records.sort(key=lambda each: each[0])
+
+    def lines(received_ms: Callable[[int], int]) -> list[bytes]:
+        return [
+            record_line(index, 1, received_ms(time), posted.encode()) for index, (time, posted) in enumerate(records, 1)
+        ]
+
+    timely, late = ("b", "a") if order == "late first" else ("a", "b")
+    plain(tmp_path / timely, content(lines(lambda time: NOW + time * 1000 + 40)))
+    plain(tmp_path / late, content(lines(lambda time: NOW + 10_800_000 + time // 30), server=2))
+    watch = FarmWatch()
+    for news in HistoryTail([str(tmp_path)]).read():
+        watch.add(news)
+    assert judge("farm", watch, AlertLimits(), {}) == []
+    assert watch.at_ms == NOW + 10_775_000 + 40
+
+
+def test_the_servers_behind_a_gap_count(tmp_path: Path) -> None:
+    farm = Farm(tmp_path)
+    farm.belong(1, 2)
+    farm.hears(said(1, range(0, 3600, 30), publishing=True), said(2, range(3, 300, 30)))
+    assert len(farm.judged()) == 2
+    farm.skip(50, 1)
+    farm.hears(said(1, range(3600, 3660, 30), publishing=True))
+    assert farm.judged() == {(2, "silent", "ends"), (2, "availability", "ends")}

@@ -148,6 +148,14 @@ def test_it_ends_after_a_batch_when_it_is_told_to(
     assert not (tmp_path / "lake" / "_stream" / "batch").exists(), "nothing is left of what a batch needed"
 
 
+@pytest.mark.slow  # one more stream
+def test_entries_without_any_status_record_end_no_stream(spark: SparkSession, tmp_path: Path) -> None:
+    lake, exports = Lake(str(tmp_path / "lake")), tmp_path / "exports"
+    plain(exports, content([record_line(1, 1, at(1), b'{"action":"release","by":"admin-a","date":1790000000000}')]))
+    assert go(spark, lake, exports).new == 1
+    assert go(spark, lake, exports).batches == 0
+
+
 def test_a_directory_that_is_not_there_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="nowhere"):
         go(spark, Lake(str(tmp_path / "lake")), tmp_path / "nowhere")

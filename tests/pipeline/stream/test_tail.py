@@ -82,3 +82,22 @@ def test_of_a_long_history_only_the_files_of_the_last_day_are_read(tmp_path: Pat
 def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="nowhere: there is no such directory"):
         list(HistoryTail([str(tmp_path / "nowhere")]).read())
+
+
+def test_an_export_that_is_away_for_a_moment_ends_nothing(tmp_path: Path) -> None:
+    exports = tmp_path / "exports"
+    path = plain(exports, content(lines([1])))
+    tail = HistoryTail([str(exports)])
+    assert reports(tail) == [1]
+    exports.rename(tmp_path / "away")
+    assert reports(tail) == []
+    (tmp_path / "away").rename(exports)
+    add(path, lines([2]))
+    assert reports(tail) == [2]
+
+
+def test_a_file_without_reports_does_not_hide_older_files_of_the_day(tmp_path: Path) -> None:
+    packed(tmp_path, content(lines(range(1, 4)), last=3))
+    packed(tmp_path, content([servers_line(4, 1, at(4), (1, 2), 1)], first=4, last=4), first=4)
+    plain(tmp_path, content(lines([5, 6]), first=5), first=5)
+    assert reports(HistoryTail([str(tmp_path)])) == [1, 2, 3, 5, 6]
