@@ -37,7 +37,7 @@ _MOST_SERVERS: Final = 3
 _CHECK_BYTES: Final = 4
 _VERSION: Final = b"gf1"
 _PREFIX: Final = "gf"
-"""What a code begins with: else one code of 64 would begin with "-", and be taken for an option of a command."""
+"""The beginning of each code. Else one code of 64 would begin with "-", and be taken for an option of a command."""
 
 
 class JoinCodeError(Exception):

@@ -90,7 +90,7 @@ def test_one_directory_that_cannot_be_listed_hides_no_other(tmp_path: Path, monk
     good = packed(tmp_path / "good", content([]))
     (tmp_path / "shut").mkdir()
     (tmp_path / "gone").mkdir()
-    system, _ = history_files.file_system(str(tmp_path))
+    system, _ = file_system(str(tmp_path))
 
     class Shut:
         def get_file_info(self, what: object) -> object:
