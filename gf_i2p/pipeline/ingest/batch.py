@@ -99,7 +99,8 @@ class BatchWriter:
         arrived = f"{self._stage}/arrived"
         read = wanted.mapInArrow(partial(arrivals, live), columns(ARRIVED))
         staged = read.write.mode("overwrite").option("compression", "lz4_raw")  # read once: speed counts, and not size
-        staged.partitionBy("part").parquet(arrived)
+        # The batch before may have had a part that this batch has not.
+        staged.option("partitionOverwriteMode", "static").partitionBy("part").parquet(arrived)
         read = self._spark.read.schema(columns(ARRIVED)).parquet(arrived)
         accounts = read.where("part = 'file'").select("path", "farm", "exporter", "file.*")
         read_files = [row.asDict() for row in accounts.collect()]
