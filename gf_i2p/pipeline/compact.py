@@ -94,7 +94,10 @@ def _merged(spark: "SparkSession", lake: Lake, root: Path, table: str, files: Se
     rows.write.partitionBy(*partitions).parquet(f"{lake.root}/{STAGE}/{table}")
     merged = table_files(root / STAGE, table)
     if _rows(merged) != _rows(files):
-        raise PipelineError(f"The merged files of {table} have not the rows of the old files: nothing was changed.")
+        raise PipelineError(
+            f"The merged files of {table} have not the rows of the old files: nothing was changed. "
+            "Run compact again when no other job runs. If it fails again, make a new lake of the exports."
+        )
     return merged
 
 

@@ -20,7 +20,7 @@ from gf_i2p.pipeline.ingest.entry_writer import KINDS
 from gf_i2p.pipeline.ingest.read_files import FilesRead, listing
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake, absolute
-from gf_i2p.pipeline.lake.quarantine import ErrorRow, add_errors
+from gf_i2p.pipeline.lake.quarantine import MAX_REASONS, ErrorRow, add_errors
 from gf_i2p.pipeline.read.stored_file import packing_of
 from gf_i2p.pipeline.spark_session import NO_SPACE, failed
 
@@ -33,8 +33,6 @@ _PACKING: Final = 16
 """How many times larger a packed file usually is when it is unpacked."""
 _TASK_BYTES: Final = 64 << 20
 """Unpacked bytes of files for each task that reads, roughly."""
-_SHOWN: Final = 50
-"""Most reasons in `IngestFigures.quarantined`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +140,7 @@ def ingest(
         known=sums["entries"] - new,
         kinds={kind: sum(each.kinds[kind] for each in done) for kind in KINDS},
         misfits=sum(each.misfits for each in done),
-        quarantined=dict(reasons.most_common(_SHOWN)),
+        quarantined=dict(reasons.most_common(MAX_REASONS)),
         quarantined_rows=quarantined_rows + sum(each.quarantined_rows for each in done),
         read_bytes=sums["size"],
         content_bytes=sums["bytes"],

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyspark.sql import functions as fn
 
-from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
-from gf_i2p.pipeline.read.history_files import LISTED, listed
+from gf_i2p.pipeline.read.history_files import LISTED, listed, not_listed
 from gf_i2p.pipeline.read.record_schema import columns
 from gf_i2p.pipeline.read.stored_file import packing_of
 
@@ -36,7 +35,7 @@ def listing(spark: "SparkSession", exports: Sequence[str]) -> tuple[list[dict[st
     unreadable = [(row["path"], row["error"]) for row in found if row["error"] is not None]
     for path, error in unreadable:
         if path in exports:
-            raise PipelineError(f"{error}. Give directories that contain nodes' histories.")
+            raise not_listed(error)
     return [row.asDict() for row in found if row["size"] is not None], unreadable
 
 

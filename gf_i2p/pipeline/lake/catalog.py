@@ -3,19 +3,20 @@
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.lake.parquet_files import parquet_sizes
 from gf_i2p.pipeline.lake.paths import PARTITIONS, TABLES, Lake
-from gf_i2p.pipeline.read.stored_file import file_system
 
 
 def existing_tables(lake: Lake) -> list[str]:
     """Return the tables that have a file. Raises `PipelineError` when the lake has no table, or cannot be read."""
     try:
-        tables = [table for table in TABLES if _has_file(lake.path(table))]
+        tables = [table for table in TABLES if parquet_sizes(lake.path(table))]
     except (pa.ArrowException, OSError) as error:
-        raise PipelineError(f"{lake.root} is not a lake that can be read: {error}") from None
+        raise PipelineError(
+            f"{lake.root} is not a lake that can be read: {error}. Check the path or the address."
+        ) from None
     if not tables:
         raise PipelineError(f"{lake.root} has no table yet: run `gf-i2p pipeline ingest` first.")
     return tables
@@ -37,13 +38,6 @@ def script(lake: Lake, tables: Sequence[str], database: str | None = None) -> st
         if table in PARTITIONS:
             lines.append(f"MSCK REPAIR TABLE {name};")
     return "\n".join(lines)
-
-
-def _has_file(path: str) -> bool:
-    system, inside = file_system(path)
-    infos = system.get_file_info(pafs.FileSelector(inside, recursive=True, allow_not_found=True))
-    names = (info.path.removeprefix(inside) for info in infos if info.type == pafs.FileType.File)
-    return any(name.endswith(".parquet") and "/_" not in name and "/." not in name for name in names)
 
 
 def _name(name: str) -> str:

@@ -20,8 +20,8 @@ RECORD_KEY: Final = ("what", "farm", "index", "digest")
 """Rows with the same values in these columns are about the same record, perhaps in the files of several exporters."""
 ErrorRow: TypeAlias = "tuple[str, str, str | None, int | None, str, str, int, str]"
 """A row of the quarantine without `found_ms`."""
-_SHOWN: Final = 50
-"""Most reasons that `add_errors` returns."""
+MAX_REASONS: Final = 50
+"""Most reasons that `add_errors` returns, and that a job tells."""
 
 
 def not_in_quarantine(spark: "SparkSession", lake: Lake, rows: "DataFrame", key: Sequence[str] = KEY) -> "DataFrame":
@@ -60,7 +60,7 @@ def add_errors(
     new = spark.read.schema(QUARANTINE).parquet(stage)
     everything = fn.sum(fn.count("*")).over(Window.partitionBy())
     counts = new.groupBy("what", "reason").agg(fn.count("*").alias("rows"), everything.alias("all"))
-    kinds = counts.orderBy(fn.desc("rows"), "what", "reason").limit(_SHOWN).collect()  # reasons contain numbers
+    kinds = counts.orderBy(fn.desc("rows"), "what", "reason").limit(MAX_REASONS).collect()  # reasons contain numbers
     if not kinds:
         return {}, 0
     tables.append(new, lake, "quarantine")

@@ -8,6 +8,7 @@ last synced byte, and then writes other bytes. A reader that finds another check
 import zlib
 from collections.abc import Iterable, Iterator
 from hashlib import md5
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -121,7 +122,7 @@ class _FileReading:
         with file:
             content = UnpackedFile(file, packing_of(opened))
             marked = _Marked(content, place, self._wanted["check"])
-            lines = Lines(_prefixed(header, marked))
+            lines = Lines(chain([header] if header else [], marked))
             walk = Walk(lines, strict=strict)
             yield from self._lines(walk, is_growing=self._live and not packing_of(opened))
             content.finish()
@@ -234,12 +235,6 @@ class _Marked:
                 yield rest
         if before < self._begin:
             raise _ChangedError
-
-
-def _prefixed(first: bytes, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    if first:
-        yield first
-    yield from pieces
 
 
 def _damage(path: str) -> str | None:

@@ -7,12 +7,18 @@ from urllib.parse import quote, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.read.stored_file import file_system, packing_of
 
 MAX_DEPTH: Final = 6
 """Most levels of directories below a given directory."""
 LISTED: Final = pa.schema({"path": pa.string(), "size": pa.int64(), "mtime_ms": pa.int64(), "error": pa.string()})
 """The files that were found; `size` is null for a directory that cannot be read."""
+
+
+def not_listed(error: str) -> PipelineError:
+    """Return the error for a given directory that cannot be listed. `error`: of `LISTED`."""
+    return PipelineError(f"{error}. Give directories that contain nodes' histories.")
 
 
 def listed(directories: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyarrow import fs
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
@@ -20,8 +19,10 @@ from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.health.anomalies import EPISODES
 from gf_i2p.pipeline.health.episodes import Episode
 from gf_i2p.pipeline.health.status_reports import FRESH_MS
+from gf_i2p.pipeline.lake.parquet_files import parquet_sizes
 from gf_i2p.pipeline.lake.paths import TABLES, Lake
 from gf_i2p.pipeline.lake.tables import read_columns
+from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS
 from gf_i2p.pipeline.report import formats
 from gf_i2p.pipeline.report.report_data import (
     MAX_EPISODES,
@@ -45,8 +46,6 @@ from gf_i2p.pipeline.report.report_data import (
     Turns,
 )
 
-FIRST_MS: Final = 1_577_836_800_000
-"""2020-01-01: a node with an earlier time has a clock that was never set."""
 _LEAST_MS: Final = 60_000
 """Least length of a period, because the period of a single record has no length."""
 _DAYS: Final = 3
@@ -95,7 +94,7 @@ def gather(spark: SparkSession, lake: Lake, scope: ReportScope, say: Callable[[s
     if len(scope.farms) > MAX_FARMS:
         raise PipelineError(f"A report shows up to {MAX_FARMS} farms, not {len(scope.farms)}: make several reports.")
     now = now_ms()
-    since = max(scope.since_ms or FIRST_MS, FIRST_MS)
+    since = max(scope.since_ms or EARLIEST_MS, EARLIEST_MS)
     until = min(scope.until_ms or now + DAY_MS, now + DAY_MS)
     if since >= until:
         raise PipelineError("The period is empty: give a --since that is before --until, and not in the future.")
@@ -160,7 +159,7 @@ class _Extents:
         inside = (sf.col(at) >= since) & (sf.col(at) < until)
         # A row of an hour does not tell when in the hour the last record came, so the whole hour counts.
         last = sf.col(at) + (HOUR_MS if at == "hour_ms" else 0)
-        strange = ~sf.col(at).between(FIRST_MS, now + DAY_MS)
+        strange = ~sf.col(at).between(EARLIEST_MS, now + DAY_MS)
         for row in (
             frame.groupBy("farm")
             .agg(
@@ -421,9 +420,6 @@ def _quarantine(quarantine: DataFrame) -> tuple[list[Reason], int]:
 
 def _size(spark: SparkSession, lake: Lake, name: str) -> TableSize:
     with suppress(OSError, ValueError):  # the files are another machine's, or on a file system that only Spark knows
-        system, inside = fs.FileSystem.from_uri(lake.path(name))
-        found = system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True))
-        sizes = [each.size for each in found if each.is_file and each.base_name.endswith(".parquet")]
-        if sizes:
+        if sizes := parquet_sizes(lake.path(name)):
             return TableSize(name, True, len(sizes), sum(sizes))
     return TableSize(name, bool(read_columns(spark, lake, name, "farm string").inputFiles()))

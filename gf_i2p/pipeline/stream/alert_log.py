@@ -1,13 +1,14 @@
 """The table `alerts`: a list of events. An alert that has begun and not ended stands, also after a restart."""
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
-from gf_i2p.pipeline.stream.alerts import BEGINS, AlertKey, EventRow
+from gf_i2p.pipeline.stream.alerts import BEGINS, AlertChange, AlertKey
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 EVENTS: Final = (
     "farm string, server bigint, alert string, event string, at_ms bigint, value double, text string, noticed_ms bigint"
 )
-"""The fields of `EventRow`, and `noticed_ms`: the time when the stream noticed the event, in ms since the epoch."""
+"""The fields of `AlertChange`, and `noticed_ms`: the time when the stream noticed the event, in ms since the epoch."""
 _SHOWN: Final = 10_000
 """Most events that `since` returns."""
 
@@ -40,10 +41,10 @@ class AlertLog:
         self.noticed_ms: int = max((row["noticed_ms"] for row in rows), default=0)
         """Time when the newest event was noticed; 0: there is no event."""
 
-    def add(self, events: Sequence[EventRow], at_ms: int) -> int:
+    def add(self, events: Sequence[AlertChange], at_ms: int) -> int:
         """Add events that are noticed at `at_ms`; return their `noticed_ms`, which is later than all earlier ones."""
         self.noticed_ms = max(at_ms, self.noticed_ms + 1)
-        rows = self._spark.createDataFrame([(*each, self.noticed_ms) for each in events], EVENTS)
+        rows = self._spark.createDataFrame([(*astuple(each), self.noticed_ms) for each in events], EVENTS)
         tables.append_file(rows, self._lake, "alerts")
         for each in events:
             key = each.farm, each.server, each.alert

@@ -6,7 +6,7 @@ limit does not make event after event.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Final, NamedTuple
@@ -26,7 +26,8 @@ AlertKey = tuple[str, int | None, str]
 """Farm, server and alert. The server is None for an alert of the whole farm."""
 
 
-class EventRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AlertChange:
     """The beginning or end of an alert, without the time when it was noticed."""
 
     farm: str
@@ -192,48 +193,51 @@ class FarmWatch:
         return states
 
 
-def judge(farm: str, watch: FarmWatch, limits: AlertLimits, present: Mapping[AlertKey, int]) -> list[EventRow]:
+def judge(farm: str, watch: FarmWatch, limits: AlertLimits, present: Mapping[AlertKey, int]) -> list[AlertChange]:
     """Return the events that make the present alerts agree with the farm's state. `present`: the alerts that stand."""
     events = []
     servers = watch.servers(limits)
-    for server, alert, begins, ends, value, text in [*conditions(servers, watch.at_ms, limits)]:
+    for server, alert, begins, ends, value, text in conditions(servers, watch.at_ms, limits):
         stands = (farm, server, alert) in present
         if (begins and not stands) or (ends and stands):
-            events.append(EventRow(farm, server, alert, ENDS if stands else BEGINS, watch.at_ms, value, text))
+            events.append(AlertChange(farm, server, alert, ENDS if stands else BEGINS, watch.at_ms, value, text))
     return [*events, *_of_forgotten(farm, watch, {each.server for each in servers}, present)]
 
 
 def _of_forgotten(
     farm: str, watch: FarmWatch, heard: Collection[int], present: Collection[AlertKey]
-) -> Iterator[EventRow]:
+) -> Iterator[AlertChange]:
     """Yield the ends of alerts of servers that were not heard for a day, and left the farm or are leaf members."""
     for of, server, alert in present:
         if of != farm or server is None or server in heard:
             continue
         if not watch.belongs(server):
-            yield EventRow(farm, server, alert, ENDS, watch.at_ms, None, f"{_name(server)} belongs to the farm no more")
+            yield AlertChange(farm, server, alert, ENDS, watch.at_ms, None, _left(server))
         elif server >= FIRST_LEAF_MEMBER_ID:
-            yield EventRow(farm, server, alert, ENDS, watch.at_ms, None, f"{_name(server)} was not heard for a day")
+            yield AlertChange(farm, server, alert, ENDS, watch.at_ms, None, f"{_name(server)} was not heard for a day")
 
 
 def _name(server: int) -> str:
     return f"{'server' if server < FIRST_LEAF_MEMBER_ID else 'member'} {server}"
 
 
-def conditions(servers: Iterable[ServerState], at_ms: int, limits: AlertLimits) -> Iterator[Condition]:
+def _left(server: int) -> str:
+    return f"{_name(server)} belongs to the farm no more"
+
+
+def conditions(servers: Sequence[ServerState], at_ms: int, limits: AlertLimits) -> Iterator[Condition]:
     """Yield the possible alerts of a farm whose newest report was received at `at_ms`."""
-    states = list(servers)
-    for state in states:
-        who = _name(state.server)
-        for each in _of_server(state, who, at_ms, limits):
+    for state in servers:
+        for each in _of_server(state, at_ms, limits):
             if state.belongs:
                 yield each
             else:
-                yield each._replace(begins=False, ends=True, text=f"{who} belongs to the farm no more")
-    yield _publisher(states, at_ms, limits)
+                yield each._replace(begins=False, ends=True, text=_left(state.server))
+    yield _publisher(servers, at_ms, limits)
 
 
-def _of_server(state: ServerState, who: str, at_ms: int, limits: AlertLimits) -> Iterator[Condition]:
+def _of_server(state: ServerState, at_ms: int, limits: AlertLimits) -> Iterator[Condition]:
+    who = _name(state.server)
     silent_ms, share, skew_ms = at_ms - state.last_ms, state.availability, state.skew_ms
     text = f"{who} was last heard {silent_ms // 1000} s before the farm's newest entry"
     is_silent = silent_ms > limits.silent_ms
@@ -250,7 +254,7 @@ def _of_server(state: ServerState, who: str, at_ms: int, limits: AlertLimits) ->
         yield Condition(state.server, "skew", begins, ends, skew_ms / 1000, text)
 
 
-def _publisher(servers: list[ServerState], at_ms: int, limits: AlertLimits) -> Condition:
+def _publisher(servers: Sequence[ServerState], at_ms: int, limits: AlertLimits) -> Condition:
     """Return the alert that no server publishes, though a server should."""
     first_ms = min((each.first_ms for each in servers), default=at_ms)
     since_ms = at_ms - max((each.published_ms for each in servers if each.published_ms is not None), default=first_ms)

@@ -8,7 +8,7 @@ effect between two batches.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from threading import Event as Flag
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +25,7 @@ from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake, absolute
 from gf_i2p.pipeline.spark_session import NO_SPACE, failed
 from gf_i2p.pipeline.stream.alert_log import AlertLog
-from gf_i2p.pipeline.stream.alerts import AlertLimits, EventRow, FarmWatch, judge
+from gf_i2p.pipeline.stream.alerts import AlertChange, AlertLimits, FarmWatch, judge
 from gf_i2p.pipeline.stream.silent_farms import SilentFarms
 from gf_i2p.pipeline.stream.tail import HistoryTail, Report
 
@@ -62,17 +62,11 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """The beginning or end of an alert; see `alerts.EventRow`."""
+class Event(AlertChange):
+    """The beginning or end of an alert, as the table `alerts` has it."""
 
-    farm: str
-    server: int | None
-    alert: str
-    event: str
-    at_ms: int
-    value: float | None
-    text: str
     noticed_ms: int
+    """Time when the stream noticed the event, in ms since the epoch."""
 
 
 @dataclass(slots=True)
@@ -166,7 +160,7 @@ class _StreamRun:
         self._step = step
         self._stage = f"{lake.root}/_stream/batch"
         self._figures = StreamFigures()
-        listing(spark, exports)  # an export that is not there ends the run at once
+        listing(spark, exports)  # the workers must reach each export, too: else the run ends at once
         self._writer = BatchWriter(spark, lake, farm_schema.text(), self._stage, step)
         self._read = FilesRead.of_lake(spark, lake)
         self._log = AlertLog(spark, lake)
@@ -203,7 +197,7 @@ class _StreamRun:
             if isinstance(news, Report):
                 heard.add(news.farm)
                 self._silence.hear(news.farm, news.received_ms, now)
-        events: list[EventRow] = []
+        events: list[AlertChange] = []
         for farm in sorted(heard):
             events += judge(farm, self._watches[farm], self._options.limits, self._log.present)
         events += self._silence.look(self._log.present, now)
@@ -211,7 +205,7 @@ class _StreamRun:
             noticed_ms = self._log.add(events, now)
             self._figures.events += len(events)
             for each in events:
-                self._on_event(Event(*each, noticed_ms=noticed_ms))
+                self._on_event(Event(**asdict(each), noticed_ms=noticed_ms))
 
     def _take(self, stop: Flag) -> None:
         """Bring the tables up to date, batch by batch, until `stop` is set."""

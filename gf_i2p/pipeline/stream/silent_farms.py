@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from gf_i2p.pipeline.lake import tables
-from gf_i2p.pipeline.stream.alerts import BEGINS, ENDS, AlertKey, EventRow
+from gf_i2p.pipeline.stream.alerts import BEGINS, ENDS, AlertChange, AlertKey
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ class SilentFarms:
         """Take in the time of a record of a farm. A time in the future counts as now."""
         self._heard_ms[farm] = max(self._heard_ms.get(farm, 0), min(at_ms, now_ms))
 
-    def look(self, present: Collection[AlertKey], now_ms: int) -> list[EventRow]:
+    def look(self, present: Collection[AlertKey], now_ms: int) -> list[AlertChange]:
         """Return the alerts that begin and end. `present`: the alerts that stand."""
         age_ms = {farm: now_ms - at_ms for farm, at_ms in self._heard_ms.items()}
         current = {farm for farm, age in age_ms.items() if age <= self._limit_ms}
@@ -48,11 +48,11 @@ class SilentFarms:
         rows = [self._event(farm, BEGINS, age_ms[farm]) for farm in sorted(silent)]
         return rows + [self._event(farm, ENDS, age_ms[farm]) for farm in sorted(stands & current)]
 
-    def _event(self, farm: str, event: str, age_ms: int) -> EventRow:
+    def _event(self, farm: str, event: str, age_ms: int) -> AlertChange:
         text = "there are records of the farm again"
         if event == BEGINS:
             text = f"nothing was heard of the whole farm for {age_ms // 1000} s"
-        return EventRow(farm, None, ALERT, event, self._heard_ms[farm], age_ms / 1000, text)
+        return AlertChange(farm, None, ALERT, event, self._heard_ms[farm], age_ms / 1000, text)
 
     def _watch(self, farms: Collection[str], now_ms: int) -> None:
         """Store the names of farms that are watched from now on, before the first alert about such a farm."""

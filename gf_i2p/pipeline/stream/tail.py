@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from gf_i2p.farm.choice.candidates import PUBLISHES
 from gf_i2p.farm.schema import text as schema_text
-from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.health.status_reports import MEMORY_MS
 from gf_i2p.pipeline.read.entry_columns import Typer
-from gf_i2p.pipeline.read.history_files import listed
+from gf_i2p.pipeline.read.history_files import listed, not_listed
 from gf_i2p.pipeline.read.line_walk import FoundLine, Is
 from gf_i2p.pipeline.read.stored_file import Lines, UnpackedFile, open_stored, packing_of
 from gf_i2p.storage.history_lines import ConfigurationLine, Gap, Header, LineError, Restored, match_record, parse_line
@@ -108,7 +107,7 @@ class HistoryTail:
                 if file["error"] is None:
                     yield file["path"], file["size"]
                 elif file["path"] in self._exports and not self._is_begun:
-                    raise PipelineError(f"{file['error']}. Give directories that contain nodes' histories.")
+                    raise not_listed(file["error"])
 
     def _news(self, path: str, size: int, *, skips: bool) -> Iterator[Report | Configuration]:
         packing = packing_of(path)

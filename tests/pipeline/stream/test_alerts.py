@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.farm.record.status_record import StatusRecord
-from gf_i2p.pipeline.stream.alerts import BEGINS, AlertKey, AlertLimits, EventRow, FarmWatch, judge
+from gf_i2p.pipeline.stream.alerts import BEGINS, AlertChange, AlertKey, AlertLimits, FarmWatch, judge
 from gf_i2p.pipeline.stream.tail import HistoryTail
 from gf_i2p.storage.history_lines import gap_line, record_line, servers_line
 from tests.farm.strategies import NOW
@@ -24,7 +24,7 @@ class Farm:
         self._watch = FarmWatch()
         self._present: dict[AlertKey, int] = {}
         self._index = 0
-        self.events: list[EventRow] = []
+        self.events: list[AlertChange] = []
 
     def hears(self, *of_servers: list[tuple[int, StatusRecord]]) -> None:
         """Add the servers' records to the history, in the order of time."""
