@@ -1,0 +1,1 @@
+"""Runs the commands that the documentation shows, and compares what they print."""

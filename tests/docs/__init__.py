@@ -1,0 +1,1 @@
+"""Tests of the documentation pages: the commands that they show."""

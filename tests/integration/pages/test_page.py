@@ -1,0 +1,118 @@
+from pathlib import Path
+
+import pytest
+
+from integration.pages.page import Command, PageError, read_page
+from integration.pages.session import Session, WrongPageError
+
+PAGE = """\
+# A page
+
+<!-- run: machine -->
+<!-- hidden:
+mkdir there
+cd there
+-->
+
+```console
+$ echo one \\
+  two   # exit code 0
+one two
+$ false # exit code 1
+```
+
+<!-- not run: needs a crane -->
+```console
+$ lift
+```
+
+1. In a list:
+
+   <!-- type: word -->
+   ```console
+   $ read line && echo "$line and 17 in $(basename $PWD)"
+   word and 4 in there
+   ```
+"""
+
+
+def page(directory: Path, text: str = PAGE) -> Path:
+    path = directory / "page.md"
+    path.write_text(text)
+    return path
+
+
+def test_a_page_is_its_commands_in_order(tmp_path: Path) -> None:
+    found = read_page(page(tmp_path))
+    assert found.place == "machine"
+    assert [each.text for each in found.commands[:2]] == ["mkdir there", "cd there"]
+    assert found.commands[2] == Command(10, "echo one \\\n  two   # exit code 0", "one two")
+    assert found.commands[3].exit_code == 1
+    assert found.commands[4].types == ("word",)
+    assert found.left_out == ["needs a crane"]
+
+
+def test_commands_without_a_place_are_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(PageError, match="no comment"):
+        read_page(page(tmp_path, "```console\n$ ls\n```\n"))
+
+
+def test_output_without_a_command_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(PageError, match="begins with a line"):
+        read_page(page(tmp_path, "<!-- run: machine -->\n```console\nls\n```\n"))
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("server 1 leads", "server 23 leads\n", True),
+        ("server 1 leads", "server 1 leads not", False),
+        ("server 1 leads…", "server 1 leads not", True),
+        ("at 10:20:30 UTC", "at 23:59:01\n  UTC", True),
+        ("two words", "two other words", False),
+        ("a (b)", "a (b)", True),
+        ("", "whatever", True),
+        ("a" * 52, "b" * 52, True),
+        ("a" * 52, "b" * 51, False),
+    ],
+)
+def test_what_varies_may_vary(shown: str, printed: str, same: bool) -> None:
+    assert Command(1, "x", shown).matches(printed) == same
+
+
+def test_a_session_runs_a_page(tmp_path: Path) -> None:
+    with Session(tmp_path) as session:
+        session.run(read_page(page(tmp_path)))
+
+
+@pytest.mark.parametrize("block", ["$ echo a\nb", "$ false", "$ true # exit code 3"])
+def test_a_session_finds_a_page_that_is_wrong(tmp_path: Path, block: str) -> None:
+    with Session(tmp_path) as session, pytest.raises(WrongPageError):
+        session.run(read_page(page(tmp_path, f"<!-- run: machine -->\n```console\n{block}\n```\n")))
+
+
+def test_a_command_that_looks_is_repeated(tmp_path: Path) -> None:
+    prepare = "(sleep 0.3; echo later >file) >/dev/null 2>&1 &"
+    text = f"<!-- run: machine -->\n<!-- hidden:\n{prepare}\n-->\n```console\n$ cat file\nlater\n```\n"
+    with Session(tmp_path) as session:
+        session.run(read_page(page(tmp_path, text)))
+
+
+def test_a_command_that_stays_runs_beside_the_others(tmp_path: Path) -> None:
+    text = """\
+<!-- run: machine -->
+```console
+$ python3 -u -m http.server --bind 127.0.0.1 0
+Serving HTTP on …
+$ python3 -u -m http.server --bind 127.0.0.1 0
+Serving HTTP on …
+^C
+Keyboard interrupt received, exiting.
+```
+"""
+    with Session(tmp_path) as session:
+        session.run(read_page(page(tmp_path, text)))
+        first, second = session._running
+        assert first.poll() is None
+        assert second.poll() == 0
+    assert first.poll() is not None
