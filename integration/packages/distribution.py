@@ -1,4 +1,4 @@
-"""`make dist`: wheel, source, Debian package, SBOM, constraints and SHA256SUMS, from the committed source to a folder."""
+"""`make dist`: wheel, source, Debian package, SBOM, constraints and SHA256SUMS, from the committed source."""
 
 import argparse
 import hashlib
