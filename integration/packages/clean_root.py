@@ -1,4 +1,4 @@
-"""A clean Debian with systemd as process 1, in namespaces of its own: what an operator's machine is after its installation.
+"""A clean Debian with systemd as process 1, in namespaces of its own: an operator's machine after its installation.
 
 Needs root, Debian's debootstrap and a cgroup2 of the kernel. The first root takes minutes; then an archive is kept.
 """
