@@ -66,6 +66,10 @@ class CleanRoot:
             raise CleanRootError(f"{' '.join(command)}: {done.returncode}: {done.stdout}")
         return done.stdout
 
+    def console(self) -> str:
+        """Return what systemd has said."""
+        return _console(self.directory).read_text(errors="replace")
+
     def files(self) -> dict[str, str]:
         """Return what stands on the disk below /etc, /usr, /lib, /var and /opt: path and kind."""
         places = ["/etc", "/usr", "/lib", "/var", "/opt"]
@@ -83,7 +87,7 @@ def booted(directory: Path, cache: Path) -> Iterator[CleanRoot]:
     group.mkdir()
     unshare = ["unshare", "--mount", "--pid", "--fork", "--cgroup", "--net", "--uts", "--ipc", "--kill-child=KILL"]
     entered = f'echo 0 > {group}/cgroup.procs; exec "$@"'  # before the new cgroup namespace, whose root this will be
-    log = directory.with_suffix(".log")
+    log = _console(directory)
     with log.open("wb") as output:
         process = subprocess.Popen(
             ["sh", "-c", entered, "sh", *unshare, str(_BOOT), str(directory)],
@@ -105,6 +109,10 @@ def booted(directory: Path, cache: Path) -> Iterator[CleanRoot]:
         process.send_signal(signal.SIGKILL)
         process.wait()
         _forget(group)
+
+
+def _console(directory: Path) -> Path:
+    return directory.with_suffix(".log")
 
 
 def wait_for(what: str, condition: Callable[[], bool], seconds: float) -> None:
