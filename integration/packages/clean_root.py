@@ -1,4 +1,4 @@
-"""A clean Debian with systemd as process 1, in namespaces of its own: an operator's machine after its installation.
+"""A clean Debian with systemd as process 1, in fresh namespaces: an operator's new machine.
 
 Needs root, Debian's debootstrap and a cgroup2 of the kernel. The first root takes minutes; then an archive is kept.
 """
@@ -66,10 +66,6 @@ class CleanRoot:
             raise CleanRootError(f"{' '.join(command)}: {done.returncode}: {done.stdout}")
         return done.stdout
 
-    def console(self) -> str:
-        """Return what systemd has said."""
-        return _console(self.directory).read_text(errors="replace")
-
     def files(self) -> dict[str, str]:
         """Return what stands on the disk below /etc, /usr, /lib, /var and /opt: path and kind."""
         places = ["/etc", "/usr", "/lib", "/var", "/opt"]
@@ -86,8 +82,10 @@ def booted(directory: Path, cache: Path) -> Iterator[CleanRoot]:
     group = groups / f"gf-i2p-{os.getpid()}"
     group.mkdir()
     unshare = ["unshare", "--mount", "--pid", "--fork", "--cgroup", "--net", "--uts", "--ipc", "--kill-child=KILL"]
-    entered = f'echo 0 > {group}/cgroup.procs; exec "$@"'  # before the new cgroup namespace, whose root this will be
-    log = _console(directory)
+    entered = (
+        f'echo 0 > {group}/cgroup.procs; exec "$@"'  # before the new cgroup namespace: this group becomes its root
+    )
+    log = directory.with_suffix(".log")
     with log.open("wb") as output:
         process = subprocess.Popen(
             ["sh", "-c", entered, "sh", *unshare, str(_BOOT), str(directory)],
@@ -111,10 +109,6 @@ def booted(directory: Path, cache: Path) -> Iterator[CleanRoot]:
         _forget(group)
 
 
-def _console(directory: Path) -> Path:
-    return directory.with_suffix(".log")
-
-
 def wait_for(what: str, condition: Callable[[], bool], seconds: float) -> None:
     """Wait until the condition holds. Raises `CleanRootError`."""
     end = time.monotonic() + seconds
@@ -125,7 +119,7 @@ def wait_for(what: str, condition: Callable[[], bool], seconds: float) -> None:
 
 
 def _archive(cache: Path) -> Path:
-    """Return the archive of a Debian with systemd; make the archive if it is missing."""
+    """Return the archive of a Debian with systemd. A missing archive is made."""
     archive = cache / f"{SUITE}-{platform.machine()}-systemd.tar"
     if archive.exists():
         return archive
