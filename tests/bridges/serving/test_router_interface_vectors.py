@@ -1,11 +1,11 @@
 """docs/reference/router-interface-vectors.json is how the endpoint answers, and how the node asks.
 
-Whoever writes another endpoint, or another caller, tests it with these vectors. So they must be true of both sides here.
+The author of another endpoint, or of another caller, tests the program with these vectors. So the vectors must be true
+of both sides here.
 """
 
 import asyncio
 import json
-import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
