@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker browser messages languages man bench bench-i2p soak growth absence torture day alerts clean
+.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker browser messages languages man bench bench-i2p soak growth absence torture day upgrade audit alerts clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -127,6 +127,11 @@ soak: $(VENV)/.test
 # of kill -9, SIGSTOP and network cuts; a day of a thousand leaves by the log alone. The options of each: RUN_ARGS="--help".
 growth absence torture day: $(VENV)/.test
 	@$(BIN)/python -m integration.runs.$@ $(RUN_ARGS)
+
+# A farm of each release in integration/upgrades/releases.toml is upgraded, server by server, while clients post.
+# A release: `python -m integration.upgrades.record`, and its tag in that list.
+upgrade: $(VENV)/.test
+	@$(BIN)/python -m integration.upgrades $(RUN_ARGS)
 
 # Half an hour: a real Prometheus watches a farm under load, and sees the alerts for faults that are made.
 alerts: $(VENV)/.test $(VENV)/.test-programs
