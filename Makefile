@@ -170,6 +170,12 @@ check: $(VENV)/.test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/deptry --no-ansi .
+	@$(BIN)/vulture
+
+# Known faults of the locked packages, asked of the index of packages: a package that the index cannot judge fails, too.
+audit: $(VENV)/.test
+	@$(BIN)/pip-audit --strict --progress-spinner off --disable-pip --require-hashes -r requirements/spark.txt
 
 # The cost of an entry, against the last release's.
 guard: $(VENV)/.test

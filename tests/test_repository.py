@@ -19,6 +19,8 @@ FORBIDDEN = {
     "a registry's host name": r"\b(?:pypi|pythonhosted|npmjs|golang|maven\.apache|crates|docker|ghcr)\.(?:org|io)\b",
     "an option that names a registry": r"--(?:extra-)?index-url|--find[-]links",
     "a chapter of a file that is not here": r"\bDESIGN[ ]\d|\bjraft[-]facts",
+    "a secret": r"-----BEGIN [A-Z ]*PRIVATE[ ]KEY-----(?:\\n|$)|\bprivate:[0-9a-f]{64}\b|\b(?:AKIA[0-9A-Z]{16}"
+    r"|gh[pousr]_\w{30,}|github_pat_\w{30,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{10,}|AIza[\w-]{35}|eyJ[\w-]{20,}\.eyJ)",
     "an unfinished thought": r"\b(?:TO[D]O|FIX[M]E|XX[X])\b",
 }
 
@@ -66,6 +68,24 @@ def test_no_file_contains(what: str) -> None:
         if pattern.search(line)
     ]
     assert not found, f"{what}:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("-----BEGIN PRIVATE" + " KEY-----", True),
+        ('"-----BEGIN EC PRIVATE' + ' KEY-----\\nMHcCAQ"', True),
+        ("-----BEGIN PRIVATE KEY----- begins a file of a key", False),
+        ("ed25519-private:" + "0f" * 32, True),
+        ("AKIA" + "A" * 16, True),
+        ("ghp_" + "a1" * 18, True),
+        ("eyJ" + "a" * 30 + "." + "eyJ" + "b" * 9, True),
+        ("-----BEGIN CERTIFICATE-----", False),
+        ("sha256:" + "0f" * 32, False),
+    ],
+)
+def test_secrets_are_found(text: str, secret: bool) -> None:
+    assert bool(re.search(FORBIDDEN["a secret"], text)) is secret
 
 
 def test_every_file_is_text() -> None:
