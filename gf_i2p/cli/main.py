@@ -45,6 +45,10 @@ COMMANDS: Final = {
     "doctor": CommandEntry(
         "check a node, its router and its peers, and say how to mend each fault", "gf_i2p.cli.doctor.command"
     ),
+    "router-config": CommandEntry(
+        "print the fewest lines that a router's own files need, or check the running router",
+        "gf_i2p.cli.doctor.router_config",
+    ),
     "keys": CommandEntry("make and show the master's keys, and delegated keys for each node", f"{_COMMANDS}.keys"),
     "members": CommandEntry(
         "show, add and remove the servers and leaf members of a running farm", "gf_i2p.cli.membership.members"
