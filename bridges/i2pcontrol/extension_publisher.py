@@ -1,4 +1,4 @@
-"""Publishes through an i2pcontrol endpoint that has gf-i2p's extension (docs/router-interface.md)."""
+"""Publishes through an i2pcontrol endpoint that has gf-i2p's extension (docs/reference/router-interface.md)."""
 
 import asyncio
 from typing import Final
