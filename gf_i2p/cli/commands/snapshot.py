@@ -110,7 +110,7 @@ def restore_farm(options: argparse.Namespace) -> Answer:
         f"Server {planned.server.id} is the farm now: entry {restored.index}, term {restored.term}. Start it:\n"
         f"  gf-i2p run {directory}\n"
         f"Then take servers in: gf-i2p members invite {directory} ID=ENDPOINT --into DIR\n"
-        "The servers' certificates and addresses are new: change each client's file that names the old ones.",
+        "These have new certificates and addresses: change each client's file that names the old ones.",
     )
 
 
