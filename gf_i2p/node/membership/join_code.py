@@ -97,7 +97,7 @@ class JoinCode:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a code; spaces and line ends do not count, nor anything after an empty line, where the invitation goes on.
+        """Read a code; spaces and line ends do not count, nor anything below an empty line: the invitation goes on there.
 
         Raises `JoinCodeError`, which does not show the text.
         """
