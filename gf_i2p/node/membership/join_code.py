@@ -97,8 +97,11 @@ class JoinCode:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a code; spaces and line ends do not count. Raises `JoinCodeError`, which does not show the text."""
-        text = "".join(text.split())
+        """Read a code; spaces and line ends do not count, nor anything below an empty line: the invitation goes on there.
+
+        Raises `JoinCodeError`, which does not show the text.
+        """
+        text = "".join(text.strip().partition("\n\n")[0].split())
         if not 0 < len(text) <= MAX_CODE:
             raise JoinCodeError("this is no join code: paste what `gf-i2p members invite --code` has printed")
         try:
