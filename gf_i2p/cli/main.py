@@ -87,6 +87,7 @@ COMMANDS: Final = {
     "monitoring": CommandEntry(
         "print alert rules and a dashboard for the figures of `[monitoring] listen`", f"{_COMMANDS}.monitoring"
     ),
+    "help": CommandEntry("show a page of the documentation, or list the pages", f"{_COMMANDS}.help"),
     "completion": CommandEntry(
         "print a script by which a shell completes commands and options", f"{_COMMANDS}.completion"
     ),
