@@ -26,6 +26,8 @@ class CommandEntry(NamedTuple):
     """Whether the module has a command that runs until a stop. SIGHUP does not end such a command."""
 
 
+INTERRUPTED: Final = 130
+"""Exit code after Ctrl-C, as of a shell's own commands."""
 _COMMANDS: Final = "gf_i2p.cli.commands"
 _ADMINISTRATION: Final = "gf_i2p.cli.administration"
 COMMANDS: Final = {
@@ -146,7 +148,7 @@ def _run_one(words: Sequence[str]) -> int:
         options = _parse(words)
         return _run(options)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
 
 
 def _run(options: argparse.Namespace) -> int:

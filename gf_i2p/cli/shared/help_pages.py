@@ -17,6 +17,7 @@ KINDS: Final = {
 }
 """The folders of pages, and their headings."""
 
+_COMMENT: Final = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
 _LINK: Final = re.compile(r"!?\[([^]]*)\]\(([^)\s]*)\)")
 _NO_SENTENCE: Final = ("#", "|", "```", "    ", "- ", "* ", ":::", "<", "![", "(")
@@ -36,8 +37,8 @@ class HelpPage:
 
     @property
     def text(self) -> str:
-        """The page in Markdown."""
-        return self.path.read_text(encoding="utf-8")
+        """The page in Markdown, without comments."""
+        return _COMMENT.sub("", self.path.read_text(encoding="utf-8"))
 
     @property
     def title(self) -> str:
@@ -89,8 +90,7 @@ def find(topic: str, among: Mapping[str, HelpPage]) -> HelpPage:
     near = difflib.get_close_matches(name, among, n=3) or [each for each in among if name and name in each][:3]
     hint = " or ".join(f"`gf-i2p help {each}`" for each in near)
     raise LookupError(
-        f"there is no topic {topic[:80]!r}: "
-        + (f"did you mean {hint}?" if near else "`gf-i2p help` lists the topics")
+        f"there is no topic {topic[:80]!r}: " + (f"did you mean {hint}?" if near else "`gf-i2p help` lists the topics")
     )
 
 
