@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker browser messages languages man bench bench-i2p soak growth absence torture day upgrade audit alerts clean
+.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker browser messages languages reference docs man bench bench-i2p soak growth absence torture day upgrade audit alerts clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -295,6 +295,15 @@ man: $(VENV)/.test
 	  --version "$$($(BIN)/gf-i2p --version | cut -d' ' -f2)" --manual-title "Garlic Farm" \
 	  --description "a node of an I2P Garlic Farm" --format single-commands-section --output $(MAN)
 	@echo "$(MAN)"
+
+# The pages of docs/reference/ that follow from the code: after a change of a command, a setting, a figure or a log line.
+reference: $(VENV)/.test
+	@$(BIN)/python -m integration.reference
+
+# The documentation as a site of static files. A warning, such as a link that leads nowhere, ends the build.
+docs: $(VENV)/.test
+	@$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --builder html docs build/site
+	@echo "build/site/index.html"
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .import_linter_cache
