@@ -3,6 +3,6 @@
 try:
     from gf_i2p._version import version  # the build writes this file, by the git tag
 except ModuleNotFoundError:  # the source as it stands in git
-    version = "0.0.0"
+    version = "0.0"
 
 __version__: str = version

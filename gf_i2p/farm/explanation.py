@@ -1,7 +1,7 @@
 """Explanation of the choice, as text and as JSON: the publisher, the other servers, and each leaf.
 
 The explanation follows from the log alone, so every server explains a choice in the same words. An old snapshot
-explains an old choice. `docs/publisher-choice.md` describes the rules.
+explains an old choice. `docs/explanation/publisher-choice.md` describes the rules.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The tables of a run's document in Markdown, as docs/benchmarks.md has them. No I/O."""
+"""The tables of a run's document in Markdown, as docs/reference/benchmarks.md has them. No I/O."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final

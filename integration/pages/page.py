@@ -6,6 +6,12 @@ line after a backslash. The lines below are what the command prints. Comments, w
 - `<!-- run: PLACE -->` in the page's head: where the page's commands run. `nowhere: REASON` runs none of them.
 - `<!-- hidden: COMMANDS -->`, on several lines: commands that prepare the place, one a line.
 - `<!-- type: LINE -->` lines before a block: the block's first command reads these lines from its standard input.
+- `<!-- answer: LINE -->` lines before a block: the block's first command asks for these lines, on a terminal. The page
+  shows the answers behind the questions.
+- `<!-- keep NAME: PATTERN -->` before a block: a reader copies this part of what the block's first command prints. The
+  word NAME, in capitals, in later commands and typed lines stands for the pattern's first group.
+- `<!-- stop: COMMAND -->` and `<!-- kill: COMMAND -->`: the page's text has the reader end this running command, by
+  SIGTERM or by SIGKILL.
 - `<!-- not run: REASON -->` before a block: a reader runs the block, and this test cannot.
 
 In what a command prints, `…` stands for anything, a number for any number, an address in I2P for any other one, a
@@ -14,15 +20,15 @@ fingerprint for any other one, and white space for other white space: a narrow t
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-_COMMENT: Final = re.compile(r"<!--\s*(run|hidden|type|not run):\s*(.*?)\s*-->", re.DOTALL)
+_COMMENT: Final = re.compile(r"<!--\s*(run|hidden|type|answer|keep [A-Z]+|stop|kill|not run):\s*(.*?)\s*-->", re.DOTALL)
 _BLOCK: Final = re.compile(r"^(?P<indent> *)```console\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
 _EXIT_CODE: Final = re.compile(r"#.*exit code (\d+)")
 _VARYING: Final = re.compile(
-    r"(?P<any>…)|(?P<address>[a-z2-7]{52})|(?P<hex>[0-9a-f]{32,64})|(?P<number>\d+(?:[.,:-]\d+)*)|(?P<space>\s+)"
+    r"(?P<any>\s*…\s*)|(?P<address>[a-z2-7]{52})|(?P<hex>[0-9a-f]{32,64})|(?P<number>\d+(?:[.,:-]\d+)*)|(?P<space>\s+)"
 )
 _PATTERNS: Final = {
     "any": r".*?",
@@ -48,7 +54,13 @@ class Command:
     """The lines below the command; empty: the command may print anything."""
     types: tuple[str, ...] = ()
     """Lines for the standard input."""
+    answers: tuple[str, ...] = ()
+    """Lines to type on a terminal."""
+    keeps: tuple[tuple[str, str], ...] = ()
+    """Names, each with the pattern of the part of the output that the name stands for afterwards."""
     exit_code: int = 0
+    ends: Literal["", "stop", "kill"] = ""
+    """How the running command of this text is ended; empty: the command is begun."""
 
     def matches(self, printed: str) -> bool:
         """Return whether `printed` is what the page shows."""
@@ -74,7 +86,8 @@ def read_page(path: Path) -> Page:
     """
     text = path.read_text()
     marks = sorted([*_COMMENT.finditer(text), *_BLOCK.finditer(text)], key=lambda mark: mark.start())
-    place, types, skip = "", list[str](), ""
+    place, skip, types, answers = "", "", list[str](), list[str]()
+    keeps = list[tuple[str, str]]()
     page = Page(path, "")
     for mark in marks:
         line = text.count("\n", 0, mark.start()) + 1
@@ -82,14 +95,23 @@ def read_page(path: Path) -> Page:
             if skip:
                 page.left_out.append(skip)
             else:
-                page.commands.extend(_commands(path, line, mark["body"], len(mark["indent"]), tuple(types)))
-            types, skip = [], ""
+                first, *others = _commands(path, line, mark["body"], len(mark["indent"]))
+                page.commands.extend(
+                    [replace(first, types=tuple(types), answers=tuple(answers), keeps=tuple(keeps)), *others]
+                )
+            types, answers, keeps, skip = [], [], [], ""
         elif mark[1] == "run":
             place = mark[2]
         elif mark[1] == "hidden":
             page.commands.extend(Command(line, each.strip()) for each in mark[2].splitlines())
+        elif mark[1] in ("stop", "kill"):
+            page.commands.append(Command(line, mark[2], ends="stop" if mark[1] == "stop" else "kill"))
         elif mark[1] == "type":
             types.append(mark[2])
+        elif mark[1] == "answer":
+            answers.append(mark[2])
+        elif mark[1].startswith("keep "):
+            keeps.append((mark[1].removeprefix("keep "), mark[2]))
         else:
             skip = mark[2]
     if not place and page.commands:
@@ -97,7 +119,7 @@ def read_page(path: Path) -> Page:
     return Page(path, place or "nowhere: no commands", page.commands, page.left_out)
 
 
-def _commands(path: Path, first: int, body: str, indent: int, types: tuple[str, ...]) -> list[Command]:
+def _commands(path: Path, first: int, body: str, indent: int) -> list[Command]:
     found: list[Command] = []
     text, prints, begun = "", list[str](), first
     continues = False
@@ -105,8 +127,7 @@ def _commands(path: Path, first: int, body: str, indent: int, types: tuple[str, 
     def end() -> None:
         if text:
             code = _EXIT_CODE.search(text)
-            given = types if not found else ()
-            found.append(Command(begun, text, "\n".join(prints).strip(), given, int(code[1]) if code else 0))
+            found.append(Command(begun, text, "\n".join(prints).strip(), exit_code=int(code[1]) if code else 0))
 
     for number, whole in enumerate(body.splitlines(), first + 1):
         line = whole[indent:]
@@ -122,6 +143,8 @@ def _commands(path: Path, first: int, body: str, indent: int, types: tuple[str, 
             continue
         continues = text.endswith("\\")
     end()
+    if not found:
+        raise PageError(f"{path}:{first}: a console block without a command")
     return found
 
 

@@ -69,4 +69,4 @@ def test_a_plain_copy_says_that_its_version_is_unknown(tmp_path: Path) -> None:
     source = clone(tmp_path / "one")
     shutil.rmtree(source / ".git")
     (name,) = build(source, tmp_path / "built", "wheel")
-    assert program_version(tmp_path / "built" / name) == "version = '0.0.0'\n"
+    assert program_version(tmp_path / "built" / name) == "version = '0.0'\n"

@@ -14,7 +14,7 @@ tells both. Missing tunnels and failed tries are penalties, and are added withou
 a leaf the worst.
 
 All numbers are integers. A share is in thousandths, rounded down. The points of a part, and the cost in steps, are
-rounded to the nearest integer, halves up. `docs/publisher-choice.md` has a table.
+rounded to the nearest integer, halves up. `docs/explanation/publisher-choice.md` has a table.
 """
 
 from dataclasses import dataclass

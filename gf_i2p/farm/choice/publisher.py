@@ -3,7 +3,7 @@
 The module `candidates` finds the servers that can publish. Among these servers, the first difference decides: not
 drained, then moved to by an administrator, then publishConfig "on", then the better score, then the lower id. The
 publisher stays until another server is clearly better for a while. A publisher that can no longer publish is replaced
-at once. `docs/publisher-choice.md` has the whole rule.
+at once. `docs/explanation/publisher-choice.md` has the whole rule.
 """
 
 from collections.abc import Mapping

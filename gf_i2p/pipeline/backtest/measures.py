@@ -1,6 +1,6 @@
 """The measures of a parameter set on a farm's log, and their cost in seconds of outage.
 
-`docs/backtest.md` has the definitions for operators.
+`docs/explanation/backtest.md` has the definitions for operators.
 """
 
 from collections.abc import Mapping

@@ -101,7 +101,7 @@ class SameFarmBytes(FarmRule):
 class SetSize(FarmRule):
     """No set has more entries than `maxEntries`, 16 unless administrators set another limit.
 
-    docs/publisher-choice.md, "Which leaves".
+    docs/explanation/publisher-choice.md, "Which leaves".
     """
 
     def committed(self) -> None:
@@ -113,7 +113,7 @@ class SetSize(FarmRule):
 
 
 class Excluded(FarmRule):
-    """No set lists an excluded leaf: the administrator's entry acts at once (docs/publisher-choice.md)."""
+    """No set lists an excluded leaf: the administrator's entry acts at once (docs/explanation/publisher-choice.md)."""
 
     def committed(self) -> None:
         self._check(_hashes(self.checker.choice))
@@ -242,7 +242,7 @@ class StopsWhenTold(FarmRule):
 class PublisherIsCandidate(FarmRule):
     """The publisher is a fresh, reachable server of the farm: not far ahead of farm time, not off, its router is up.
 
-    docs/publisher-choice.md, "Who can publish".
+    docs/explanation/publisher-choice.md, "Who can publish".
     """
 
     def committed(self) -> None:
@@ -257,7 +257,7 @@ class PublisherIsCandidate(FarmRule):
 class OthersMode(FarmRule):
     """No server with another mode than most servers is chosen, because the netDb has one place for a destination.
 
-    docs/publisher-choice.md, "Who can publish".
+    docs/explanation/publisher-choice.md, "Who can publish".
     """
 
     def committed(self) -> None:
@@ -270,7 +270,8 @@ class MovedAndDrained(FarmRule):
     """No server is chosen while a server of better rank can publish. `Ledger.rank` compares without the scores.
 
     An administrator's entry changes the publisher at once. A server that becomes able to publish is chosen only after
-    `freshMs` (docs/publisher-choice.md). The rule counts only servers that can surely publish: `Ledger.is_sure`.
+    `freshMs` (docs/explanation/publisher-choice.md). The rule counts only servers that can surely publish:
+    `Ledger.is_sure`.
     """
 
     def __init__(self, checker: "LifeChecker") -> None:
@@ -297,7 +298,7 @@ class MovedAndDrained(FarmRule):
 
 
 class GoodStays(FarmRule):
-    """A good publisher is not replaced, whatever the clocks of a minority say (docs/publisher-choice.md).
+    """A good publisher is not replaced, whatever the clocks of a minority say (docs/explanation/publisher-choice.md).
 
     A good publisher is a sure candidate (`Ledger.is_sure`), or has posted lately by a right clock and the log has
     nothing against it. It loses only to a server of better rank (`Ledger.rank`), or to a better score. The score must
@@ -424,10 +425,11 @@ class _Past:
 class FlapsBounded(FarmRule):
     """A leaf that was down is listed again only after it was up for min(leafUpMs * 2^f, flapMs); f counts recent flaps.
 
-    The rule holds while some listed leaf is steady (docs/publisher-choice.md, "Which leaves"): the leaf is up, and its
-    poster is heard. Without a steady leaf, the set lists leaves that come and go. `Ledger.risen_ms` measures time. The
-    farm's stopwatch never runs faster, so neither f nor the wait of this rule is above the farm's own. A leaf that was
-    never down does not wait. When the servers change, leaves that no newest record names lose their history.
+    The rule holds while some listed leaf is steady (docs/explanation/publisher-choice.md, "Which leaves"): the leaf is
+    up, and its poster is heard. Without a steady leaf, the set lists leaves that come and go. `Ledger.risen_ms`
+    measures time. The farm's stopwatch never runs faster, so neither f nor the wait of this rule is above the farm's
+    own. A leaf that was never down does not wait. When the servers change, leaves that no newest record names lose
+    their history.
 
     A poster that was silent for longer than freshMs (a leaf member: 105 s at least), or accused for unheardMs, returns
     as if its leaves had been down until then. `Ledger.lasted_ms` measures these times: the farm's stopwatch never runs
@@ -511,7 +513,7 @@ class FlapsBounded(FarmRule):
 class NotItsOwnLeaf(FarmRule):
     """No set lists the farm's own master, nor the master of a farm that leads back to the own master.
 
-    docs/publisher-choice.md, "Which leaves".
+    docs/explanation/publisher-choice.md, "Which leaves".
     """
 
     def committed(self) -> None:
@@ -525,8 +527,8 @@ class NotItsOwnLeaf(FarmRule):
 class SteadyIsListed(FarmRule):
     """A leaf that has never been down, of a poster that was never away, is listed while there is room.
 
-    The poster's clock, mode and right to publish do not matter (docs/publisher-choice.md). The rule does not hold while
-    nothing can be committed, nor shortly after that, because all posters have been silent.
+    The poster's clock, mode and right to publish do not matter (docs/explanation/publisher-choice.md). The rule does
+    not hold while nothing can be committed, nor shortly after that, because all posters have been silent.
     """
 
     def passes(self) -> None:

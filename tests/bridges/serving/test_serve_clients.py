@@ -1,4 +1,4 @@
-"""The served bridge from outside: other HTTP libraries, and every example of docs/router-interface.md."""
+"""The served bridge from outside: other HTTP libraries, and every example of docs/reference/router-interface.md."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ from tests.bridges.simulated_i2pcontrol import SimulatedRouter
 from tests.netdb.strategies import KEYS, NOW
 from tests.transport.harness import Identity
 
-PAGE = (Path(__file__).parents[3] / "docs/router-interface.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/reference/router-interface.md").read_text("utf-8")
 BLOCK = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -102,7 +102,7 @@ async def test_curl(served: Served, localhost: Identity) -> None:
 
 
 def examples() -> Iterator[tuple[str, str]]:
-    """Return the example requests and responses of docs/router-interface.md, in the page's order."""
+    """Return the example requests and responses of docs/reference/router-interface.md, in the page's order."""
     blocks = [(found["kind"], found["text"]) for found in BLOCK.finditer(PAGE) if found["kind"].startswith("json")]
     assert [kind for kind, _ in blocks] == ["json request", "json response"] * (len(blocks) // 2)
     for request, response in zip(blocks[::2], blocks[1::2], strict=True):
@@ -153,7 +153,7 @@ async def test_the_pages_client_in_python_works(
         assert word in program
         program = program.replace(word, value)
     names: dict[str, Any] = {}
-    await asyncio.to_thread(exec, compile(program, "docs/router-interface.md", "exec"), names)
+    await asyncio.to_thread(exec, compile(program, "docs/reference/router-interface.md", "exec"), names)
     assert "Uptime" in capsys.readouterr().out
     with pytest.raises(RuntimeError, match="MasterHash"):
         await asyncio.to_thread(names["router"].call, Method.PUBLISH)

@@ -40,7 +40,7 @@ def others_opinions() -> list[tuple[int | None, int | None]]:
 
 
 def test_the_table_of_the_kinds() -> None:
-    """`docs/publisher-choice.md` has the scores of each kind of router, with each trouble."""
+    """`docs/explanation/publisher-choice.md` has the scores of each kind of router, with each trouble."""
     rows = {row[0]: [int(cell) for cell in row[1:]] for row in table("router | every fact")}
     assert rows == {
         name: [own_score(told(kind, **changes)).total for kind in TOLD] for name, changes in TROUBLE.items()
@@ -56,7 +56,7 @@ def test_healthy_routers_have_equal_scores_whatever_they_tell(pair: tuple[str, s
 
 
 def test_java_and_i2pd_in_the_same_trouble_differ_by_a_few_points() -> None:
-    """A plain share of the known parts would differ by far more. `docs/publisher-choice.md` has both differences."""
+    """A plain share of the known parts would differ by far more. `docs/explanation/publisher-choice.md` has both."""
     differences, plain_differences = set[int](), set[int]()
     for values in product(*_COMMON.values()):
         facts = dict(zip(_COMMON, values, strict=True))

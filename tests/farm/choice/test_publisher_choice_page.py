@@ -1,4 +1,4 @@
-"""`docs/publisher-choice.md` describes the behaviour of the code."""
+"""`docs/explanation/publisher-choice.md` describes the behaviour of the code."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.status_record import Leaf
 from tests.farm.fed_farm import Farm
 
-PAGE = (Path(__file__).parents[3] / "docs" / "publisher-choice.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "explanation" / "publisher-choice.md").read_text()
 
 
 def table(header: str) -> list[list[str]]:

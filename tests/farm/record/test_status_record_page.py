@@ -1,4 +1,4 @@
-"""`docs/status-record.md` names each content of proposal 150, and each field of the schema."""
+"""`docs/reference/status-record.md` names each content of proposal 150, and each field of the schema."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from gf_i2p.farm.record.status_record import router_numbers
 from gf_i2p.farm.schema import text as schema_text
 from tests.farm.choice.kinds import TOLD
 
-PAGE = (Path(__file__).parents[3] / "docs" / "status-record.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "status-record.md").read_text()
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("|")]
 PROPOSAL = {
     "top level": ["cluster", "date", "id"],

@@ -8,7 +8,7 @@ import pytest
 from integration.bench.markdown import markdown
 from tests.integration.bench.test_report import full_report
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "reference"
 
 
 def test_each_figure_stands_in_the_table() -> None:

@@ -68,6 +68,7 @@ def test_output_without_a_command_is_a_mistake(tmp_path: Path) -> None:
         ("server 1 leads", "server 23 leads\n", True),
         ("server 1 leads", "server 1 leads not", False),
         ("server 1 leads…", "server 1 leads not", True),
+        ("server 1 leads\n…", "server 1 leads", True),
         ("at 10:20:30 UTC", "at 23:59:01\n  UTC", True),
         ("two words", "two other words", False),
         ("a (b)", "a (b)", True),
@@ -112,7 +113,52 @@ Keyboard interrupt received, exiting.
 """
     with Session(tmp_path) as session:
         session.run(read_page(page(tmp_path, text)))
-        first, second = session._running
+        first, second = (process for _, process in session._running)
         assert first.poll() is None
         assert second.poll() == 0
     assert first.poll() is not None
+
+
+def test_one_shell_runs_all_commands(tmp_path: Path) -> None:
+    text = """\
+<!-- run: machine -->
+```console
+$ sleep 60 &
+$ word=there && mkdir $word && cd $word
+$ basename $PWD; kill -9 %1 && wait %1 # exit code 137
+there…
+```
+"""
+    with Session(tmp_path) as session:
+        session.run(read_page(page(tmp_path, text)))
+
+
+def test_jobs_in_the_background_end_with_the_page(tmp_path: Path) -> None:
+    text = "<!-- run: machine -->\n```console\n$ sleep 60 &\n$ echo $! >pid\n```\n"
+    with Session(tmp_path) as session:
+        session.run(read_page(page(tmp_path, text)))
+        job = Path("/proc", (tmp_path / "pid").read_text().strip())
+        assert job.exists()
+    assert not job.exists()
+
+
+def test_a_program_asks_on_a_terminal(tmp_path: Path) -> None:
+    text = """\
+<!-- run: machine -->
+<!-- keep CODE: code (\\w+) -->
+```console
+$ echo the code ab$((1 + 1))c
+the code ab2c
+```
+
+<!-- answer: first -->
+<!-- answer: CODE -->
+```console
+$ test -t 0 && for i in 1 2; do read -p "Line $i: " line; done; echo "got $line"
+Line 1: first
+Line 2: ab2c
+got ab2c
+```
+"""
+    with Session(tmp_path) as session:
+        session.run(read_page(page(tmp_path, text)))
