@@ -23,7 +23,6 @@ MOST_EXPOSED = 2.0
 
 def unit() -> configparser.ConfigParser:
     read = configparser.ConfigParser(strict=False, interpolation=None)
-    read.optionxform = str  # type: ignore[assignment, method-assign]
     read.read(UNIT)
     return read
 
