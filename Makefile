@@ -129,7 +129,7 @@ growth absence torture day: $(VENV)/.test
 	@$(BIN)/python -m integration.runs.$@ $(RUN_ARGS)
 
 # A farm of each release in integration/upgrades/releases.toml is upgraded, server by server, while clients post.
-# A release: `python -m integration.upgrades.record`, and its tag in that list.
+# A release: `python -m integration.upgrades.record VERSION`, and its tag in that list.
 upgrade: $(VENV)/.test
 	@$(BIN)/python -m integration.upgrades $(RUN_ARGS)
 

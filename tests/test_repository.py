@@ -95,7 +95,7 @@ def test_every_file_is_text() -> None:
     recorded files of a release are what the release wrote.
     """
     binary = [path for path, data in contents().items() if not is_text(data)]
-    expected = r"gf_i2p/cli/page/languages/.+\.mo|tests/upgrades/recorded/[\d.]+/files\.tar\.xz"
+    expected = r"gf_i2p/cli/page/languages/.+\.mo|tests/upgrades/recorded/[\w.]+/files\.tar\.xz"
     assert not [path for path in binary if not re.fullmatch(expected, path)]
 
 

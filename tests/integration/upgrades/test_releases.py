@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from integration.harness.local_farm import LocalFarm
 from integration.upgrades import releases as releases_module
@@ -15,10 +16,10 @@ from integration.upgrades.releases import ROOT, Release, ReleaseMissingError, en
 MAX_RECORD_BYTES = 40_000
 
 
-def test_the_releases_have_names_of_their_own() -> None:
-    names = [release.name for release in releases()]
-    assert names
-    assert len(set(names)) == len(names)
+def test_the_releases_are_in_order() -> None:
+    versions = [release.version for release in releases()]
+    assert versions
+    assert sorted(set(versions), key=Version) == versions
 
 
 def test_an_interpreter_of_a_release_finds_no_module_of_this_source(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,8 +31,8 @@ def test_an_interpreter_of_a_release_finds_no_module_of_this_source(monkeypatch:
 
 def test_a_commit_that_is_not_here_is_named_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(releases_module, "PLACE", tmp_path)
-    with pytest.raises(ReleaseMissingError, match=r"^no-release: .*git fetch --unshallow --tags"):
-        Release("no-release", "0" * 40).install()
+    with pytest.raises(ReleaseMissingError, match=r"^9\.9: .*git fetch --unshallow --tags"):
+        Release("9.9", "0" * 40).install()
 
 
 def test_a_server_runs_the_interpreter_that_the_farm_has_for_it(tmp_path: Path) -> None:
@@ -60,4 +61,4 @@ async def test_a_farm_of_the_newest_release_is_upgraded_without_a_loss(tmp_path:
     assert figures["wrong"] == []
     assert figures["lost"] == 0
     assert figures["rollback"] in {"works", "refused, with the reason"}
-    assert {step["to"] for step in figures["steps"]} == {"this version", releases()[-1].name}
+    assert {step["to"] for step in figures["steps"]} == {"this version", releases()[-1].version}
