@@ -28,7 +28,7 @@ _COMMENT: Final = re.compile(r"<!--\s*(run|hidden|type|answer|keep [A-Z]+|stop|k
 _BLOCK: Final = re.compile(r"^(?P<indent> *)```console\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
 _EXIT_CODE: Final = re.compile(r"#.*exit code (\d+)")
 _VARYING: Final = re.compile(
-    r"(?P<any>…)|(?P<address>[a-z2-7]{52})|(?P<hex>[0-9a-f]{32,64})|(?P<number>\d+(?:[.,:-]\d+)*)|(?P<space>\s+)"
+    r"(?P<any>\s*…\s*)|(?P<address>[a-z2-7]{52})|(?P<hex>[0-9a-f]{32,64})|(?P<number>\d+(?:[.,:-]\d+)*)|(?P<space>\s+)"
 )
 _PATTERNS: Final = {
     "any": r".*?",

@@ -184,7 +184,7 @@ def write(directory: Path, code: JoinCode, server: NewServer, joined: Joined) ->
 
 
 def _parts(text: str) -> list[bytes]:
-    """Return the parts of a code's text. Raises `ValueError`."""
+    """Return the parts of a code's text. Raises `ValueError`, and `JoinCodeError` for another version's code."""
     if not text.startswith(_PREFIX):
         raise ValueError("its beginning is missing")
     data = from_base64url(text[len(_PREFIX) :])
@@ -200,7 +200,9 @@ def _parts(text: str) -> list[bytes]:
             raise ValueError("a part is missing")
         parts.append(part)
         at += 2 + size
-    if len(parts) < 7 or len(parts) % 3 != 1 or parts[0] != _VERSION or len(parts[3]) != PRIVATE_KEY_BYTES:
+    if parts[:1] != [_VERSION]:
+        raise JoinCodeError("another version of gf-i2p made the code: use the same version of gf-i2p on all servers")
+    if len(parts) < 7 or len(parts) % 3 != 1 or len(parts[3]) != PRIVATE_KEY_BYTES:
         raise ValueError("the parts are others")
     return parts
 

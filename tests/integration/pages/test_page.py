@@ -68,6 +68,7 @@ def test_output_without_a_command_is_a_mistake(tmp_path: Path) -> None:
         ("server 1 leads", "server 23 leads\n", True),
         ("server 1 leads", "server 1 leads not", False),
         ("server 1 leads…", "server 1 leads not", True),
+        ("server 1 leads\n…", "server 1 leads", True),
         ("at 10:20:30 UTC", "at 23:59:01\n  UTC", True),
         ("two words", "two other words", False),
         ("a (b)", "a (b)", True),
