@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker browser messages languages man pictures bench bench-i2p soak growth absence torture day alerts clean
+.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker browser messages languages reference docs man pictures bench bench-i2p soak growth absence torture day upgrade audit alerts clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -128,6 +128,11 @@ soak: $(VENV)/.test
 growth absence torture day: $(VENV)/.test
 	@$(BIN)/python -m integration.runs.$@ $(RUN_ARGS)
 
+# A farm of each release in integration/upgrades/releases.toml is upgraded, server by server, while clients post.
+# A release: `python -m integration.upgrades.record`, and its tag in that list.
+upgrade: $(VENV)/.test
+	@$(BIN)/python -m integration.upgrades $(RUN_ARGS)
+
 # Half an hour: a real Prometheus watches a farm under load, and sees the alerts for faults that are made.
 alerts: $(VENV)/.test $(VENV)/.test-programs
 	@$(BIN)/python -m integration.runs.alerts $(RUN_ARGS)
@@ -165,6 +170,12 @@ check: $(VENV)/.test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/deptry --no-ansi .
+	@$(BIN)/vulture
+
+# Known faults of the locked packages, asked of the index of packages: a package that the index cannot judge fails, too.
+audit: $(VENV)/.test
+	@$(BIN)/pip-audit --strict --progress-spinner off --disable-pip --require-hashes -r requirements/spark.txt
 
 # The cost of an entry, against the last release's.
 guard: $(VENV)/.test
@@ -288,6 +299,15 @@ man: $(VENV)/.test
 	  --version "$$($(BIN)/gf-i2p --version | cut -d' ' -f2)" --manual-title "Garlic Farm" \
 	  --description "a node of an I2P Garlic Farm" --format single-commands-section --output $(MAN)
 	@echo "$(MAN)"
+
+# The pages of docs/reference/ that follow from the code: after a change of a command, a setting, a figure or a log line.
+reference: $(VENV)/.test
+	@$(BIN)/python -m integration.reference
+
+# The documentation as a site of static files. A warning, such as a link that leads nowhere, ends the build.
+docs: $(VENV)/.test
+	@$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --builder html docs build/site
+	@echo "build/site/index.html"
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .import_linter_cache

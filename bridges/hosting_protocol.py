@@ -16,6 +16,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
 
 MAX_STREAMS: Final = 512
+"""Most streams of all clients together, unless the settings have another number."""
 MAX_STREAMS_PER_DESTINATION: Final = 256
 """Most streams of one destination. An HTTP proxy is one destination for all its users: 50 pages a second, each on its
 way for five seconds, are 250 streams. More crowded destinations give way to less crowded ones anyway."""

@@ -1,4 +1,4 @@
-# An i2pd of a private I2P network, from Debian; see docker/compose.yaml and docs/docker.md. Not for the real I2P.
+# An i2pd of a private I2P network, from Debian; see docker/compose.yaml and docs/how-to/containers.md. Not for the real I2P.
 # Build it from the root of the repository: docker build -f docker/router.Dockerfile .
 ARG BASE=debian:12.11-slim
 

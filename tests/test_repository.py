@@ -19,6 +19,8 @@ FORBIDDEN = {
     "a registry's host name": r"\b(?:pypi|pythonhosted|npmjs|golang|maven\.apache|crates|docker|ghcr)\.(?:org|io)\b",
     "an option that names a registry": r"--(?:extra-)?index-url|--find[-]links",
     "a chapter of a file that is not here": r"\bDESIGN[ ]\d|\bjraft[-]facts",
+    "a secret": r"-----BEGIN [A-Z ]*PRIVATE[ ]KEY-----(?:\\n|$)|\bprivate:[0-9a-f]{64}\b|\b(?:AKIA[0-9A-Z]{16}"
+    r"|gh[pousr]_\w{30,}|github_pat_\w{30,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{10,}|AIza[\w-]{35}|eyJ[\w-]{20,}\.eyJ)",
     "an unfinished thought": r"\b(?:TO[D]O|FIX[M]E|XX[X])\b",
 }
 
@@ -68,13 +70,33 @@ def test_no_file_contains(what: str) -> None:
     assert not found, f"{what}:\n" + "\n".join(found)
 
 
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("-----BEGIN PRIVATE" + " KEY-----", True),
+        ('"-----BEGIN EC PRIVATE' + ' KEY-----\\nMHcCAQ"', True),
+        ("-----BEGIN PRIVATE KEY----- begins a file of a key", False),
+        ("ed25519-private:" + "0f" * 32, True),
+        ("AKIA" + "A" * 16, True),
+        ("ghp_" + "a1" * 18, True),
+        ("eyJ" + "a" * 30 + "." + "eyJ" + "b" * 9, True),
+        ("-----BEGIN CERTIFICATE-----", False),
+        ("sha256:" + "0f" * 32, False),
+    ],
+)
+def test_secrets_are_found(text: str, secret: bool) -> None:
+    assert bool(re.search(FORBIDDEN["a secret"], text)) is secret
+
+
 def test_every_file_is_text() -> None:
     """A program or an archive comes in by accident, and stays in every clone for ever.
 
-    The page's compiled translations are none: tests/cli/page/test_catalogues.py compares them with their texts.
+    The page's compiled translations are none: tests/cli/page/test_catalogues.py compares them with their texts. The
+    recorded files of a release are what the release wrote.
     """
     binary = [path for path, data in contents().items() if not is_text(data)]
-    assert not [path for path in binary if not re.fullmatch(r"gf_i2p/cli/page/languages/.+\.mo", path)]
+    expected = r"gf_i2p/cli/page/languages/.+\.mo|tests/upgrades/recorded/[\d.]+/files\.tar\.xz"
+    assert not [path for path in binary if not re.fullmatch(expected, path)]
 
 
 def test_no_file_is_longer_than_one_subject() -> None:

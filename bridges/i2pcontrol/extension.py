@@ -1,7 +1,7 @@
 """The six calls of `RouterBridge` as methods of i2pcontrol: names, parameters, results and errors, for both sides.
 
-docs/reference/router-interface.md describes these methods; proposal 150 leaves them to "a separate proposal". All values that
-this module makes or reads have JSON's types.
+docs/reference/router-interface.md describes these methods; proposal 150 leaves them to "a separate proposal". All
+values that this module makes or reads have JSON's types.
 """
 
 import math

@@ -95,7 +95,7 @@ class ExtensionPublisher:
         state = decode_publication_state(await self._control.call(Method.PUBLISH, params, max_bytes=MAX_REQUEST_BYTES))
         try:
             async with asyncio.timeout(OPENING_SECONDS):
-                while state.state is PublicationPhase.OPENING:
+                while _under_way(state, publication.lease_set.published):
                     await asyncio.sleep(POLL_SECONDS)
                     state = await self._ask_state(master)
         except TimeoutError as error:
@@ -136,6 +136,13 @@ class ExtensionPublisher:
     def _note(self, master: bytes, trouble: str | None) -> None:
         if master in self._troubles:  # publishing may have been stopped meanwhile
             self._troubles[master] = trouble
+
+
+def _under_way(state: PublicationState, published: int) -> bool:
+    """Return whether the router has yet to get the set of this `published`. Until then the set before may be "sent"."""
+    if state.state is PublicationPhase.SENT:
+        return state.published is not None and state.published < published
+    return state.state is PublicationPhase.OPENING
 
 
 def _master_params(master: bytes) -> dict[str, Json]:

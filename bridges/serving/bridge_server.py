@@ -1,7 +1,7 @@
 """A `RouterBridge` for programs in any language: an i2pcontrol endpoint with the router's methods and the extension's.
 
-docs/reference/router-interface.md describes the endpoint from outside. A request with a bad token gets the same answer for every
-method, whether the method exists or not.
+docs/reference/router-interface.md describes the endpoint from outside. A request with a bad token gets the same answer
+for every method, whether the method exists or not.
 """
 
 import asyncio

@@ -20,7 +20,7 @@
                                         only (node/membership/admission.py)
     POST /v1/reload                     {} -> the result, like "reload" of the status; same as SIGHUP
     GET  /v1/snapshot                   the bytes that `gf-i2p snapshot save` keeps (storage/snapshot_file.py)
-    GET  /readyz                        as in admin/monitoring/listener.py, for the health check of a container
+    GET  /readyz                        whether the farm takes posts through this node, as at `[monitoring] listen`
 
 An application's entry that is valid UTF-8 has its text as "value"; any other entry has its bytes as "base64". An error
 is {"error": SENTENCE, "outcome": "no" | "unknown"}, with a 4xx or 5xx status. With "leader": ID in an error, only that
@@ -75,6 +75,7 @@ logger = structlog.get_logger()
 CHANGE_SECONDS: Final = 30.0
 """Most seconds to wait for the leader's answer to a change of the servers, or for a new leader after a step-down."""
 STEP_POLL_SECONDS: Final = 0.05
+"""Seconds between two looks for the new leader after a step-down."""
 BARRIER_SECONDS: Final = 5.0
 """Most seconds in which a leader may see that a majority follows it, before it answers with what it knows."""
 SNAPSHOT_SECONDS: Final = 30.0

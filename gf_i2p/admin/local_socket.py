@@ -40,6 +40,7 @@ MAX_POST_BYTES: Final = MAX_ENTRIES_BYTES // 2
 DEFAULT_TIMEOUT: Final = 30.0
 """Seconds that a post may take, unless the client asks for another time."""
 MAX_TIMEOUT: Final = 3600.0
+"""Most seconds that a client may ask for."""
 MAX_WAIT: Final = 60.0
 """Most seconds that a question for entries may wait for the first of them."""
 MAX_PAGE: Final = 1000

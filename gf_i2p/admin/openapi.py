@@ -66,7 +66,7 @@ _STATUSES: Final = {
 
 
 def document() -> _Json:
-    """Return the document. Paths are relative to the API's address, which docs/administration.md gives."""
+    """Return the document. Paths are relative to the API's address, which docs/how-to/administration.md gives."""
     return {
         "openapi": "3.1.0",
         "info": {

@@ -27,8 +27,11 @@ from gf_i2p.raft.token_bucket import TokenBucket
 from gf_i2p.transport.served import AuthenticatedConnection
 
 REQUESTS_PER_SECOND: Final = 10.0
+"""Requests of one user from other machines, on average."""
 REQUESTS_AT_ONCE: Final = 50
+"""Most requests of such a user at once, after a time without requests."""
 REQUESTS_UNDER_WAY: Final = 4
+"""Most requests of such a user that are not answered yet."""
 MOST_SECONDS: Final = 180.0
 """Seconds after which a connection is closed, whatever is under way. A question for entries may wait for a minute."""
 _TAKING_SECONDS: Final = 60.0

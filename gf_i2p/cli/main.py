@@ -26,6 +26,8 @@ class CommandEntry(NamedTuple):
     """Whether the module has a command that runs until a stop. SIGHUP does not end such a command."""
 
 
+INTERRUPTED: Final = 130
+"""Exit code after Ctrl-C, as of a shell's own commands."""
 _COMMANDS: Final = "gf_i2p.cli.commands"
 _ADMINISTRATION: Final = "gf_i2p.cli.administration"
 COMMANDS: Final = {
@@ -44,6 +46,10 @@ COMMANDS: Final = {
     ),
     "doctor": CommandEntry(
         "check a node, its router and its peers, and say how to mend each fault", "gf_i2p.cli.doctor.command"
+    ),
+    "router-config": CommandEntry(
+        "print the fewest lines that a router's own files need, or check the running router",
+        "gf_i2p.cli.doctor.router_config",
     ),
     "keys": CommandEntry("make and show the master's keys, and delegated keys for each node", f"{_COMMANDS}.keys"),
     "members": CommandEntry(
@@ -87,6 +93,7 @@ COMMANDS: Final = {
     "monitoring": CommandEntry(
         "print alert rules and a dashboard for the figures of `[monitoring] listen`", f"{_COMMANDS}.monitoring"
     ),
+    "help": CommandEntry("show a page of the documentation, or list the pages", f"{_COMMANDS}.help"),
     "completion": CommandEntry(
         "print a script by which a shell completes commands and options", f"{_COMMANDS}.completion"
     ),
@@ -145,7 +152,7 @@ def _run_one(words: Sequence[str]) -> int:
         options = _parse(words)
         return _run(options)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from typing import Final
 
 FLOOR_SECONDS: Final = 0.05
+"""Least seconds between two attempts."""
 CEILING_SECONDS: Final = 5.0
+"""Most seconds between two attempts, unless the caller gives another ceiling."""
 
 
 class Backoff:

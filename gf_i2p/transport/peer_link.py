@@ -35,7 +35,7 @@ from gf_i2p.wire.upgrade import ClientHandshake
 _STABLE_SECONDS: Final = 5.0
 
 DOUBT_SECONDS: Final = 10.0
-"""Seconds of silence after which `PeerLink.doubt` ends a connection. The connection may lead to a dead process."""
+"""Seconds of silence after which a doubtful connection is ended: the connection may lead to a dead process."""
 
 # Logged reasons that are remembered, so that no reason is logged twice. The limit is for reasons that contain figures.
 _MAX_REASONS: Final = 16

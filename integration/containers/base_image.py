@@ -50,12 +50,13 @@ def ensure(engine: Engine, name: str, suite: str, cache: Path) -> float:
     except EngineError:
         archive = cache / f"{suite}-{platform.machine()}.tar"
         if not archive.exists():
-            _make(suite, archive)
+            make_archive(suite, archive)
         engine.run("import", "--quiet", str(archive), name, seconds=_SECONDS)
     return time.monotonic() - began
 
 
-def _make(suite: str, archive: Path) -> None:
+def make_archive(suite: str, archive: Path) -> None:
+    """Make Debian's release `suite` as a tar archive; raises `EngineError`."""
     uris = list(dict.fromkeys(_URI.findall("\n".join(_sources()))))
     main = next((uri for uri in uris if uri.rstrip("/").endswith("/debian")), _ARCHIVE)
     security = next((uri for uri in uris if uri.rstrip("/").endswith("/debian-security")), _SECURITY)

@@ -1,4 +1,4 @@
-"""A node of its own beside an existing router: `docker/compose.node.yaml`, as in docs/docker.md."""
+"""A node of its own beside an existing router: `docker/compose.node.yaml`, as in docs/how-to/containers.md."""
 
 import os
 from collections.abc import Iterator

@@ -67,6 +67,8 @@ class LocalFarm:
         """Ids of the farm's servers; a caller that changes the farm updates these."""
         self.programs: dict[int, Sequence[str]] = {}
         """Programs of single servers, in the place of `program`; used at the next start."""
+        self.pythons: dict[int, tuple[Path, dict[str, str]]] = {}
+        """Interpreters of single servers, with their environments, in the place of this one; used at the next start."""
         self.fragile: set[int] = set()
         """Servers that may end by themselves."""
         self.program = tuple(program)
@@ -113,8 +115,9 @@ class LocalFarm:
     def start(self, server_id: int, *python_arguments: str) -> None:
         """Start a server's process; `python_arguments` stand before the program."""
         program = self.programs.get(server_id, self.program)
-        command = [sys.executable, *python_arguments, *program, "run", str(self.node(server_id))]
-        self._processes[server_id] = spawn([*self.where(server_id), *command], self.log(server_id))
+        python, environment = self.pythons.get(server_id, (sys.executable, None))
+        command = [str(python), *python_arguments, *program, "run", str(self.node(server_id))]
+        self._processes[server_id] = spawn([*self.where(server_id), *command], self.log(server_id), environment)
 
     def where(self, _server_id: int) -> list[str]:
         """Return the prefix that runs a command in a server's network namespace; empty here, where all share one."""

@@ -136,7 +136,6 @@ class Day:
         self.state.configure(range(1, servers + 1))
         self._tree = tree
         self._copy: FarmState | None = None
-        self._copy_until = 0.0
         self._publisher: int | None = None
         self._listed: frozenset[bytes] = frozenset()
         self.posters = {

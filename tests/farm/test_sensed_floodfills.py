@@ -27,7 +27,6 @@ from gf_i2p.node.status.admin_status import describing
 from tests.farm.strategies import leaf, record
 
 LEAF = bytes(range(32))
-WRONG_DAYS = ["2026-7-2", "2026-02-29", "2026-13-01", "2026-01-00", "0001-01-01", "202٢-07-02"]
 FULL = tuple(
     Floodfill(
         bytes([rank]) * 32,

@@ -38,10 +38,6 @@ COMPACTED = (*SMALL, Write(None, 0, (), snapshot(5, 3), 2))
 """Entries 3 to 6 are left, the first one in a row with two earlier ones."""
 
 
-def examined(path: Path) -> object:
-    return Storage.examine(path, cluster=CLUSTER, server_id=SERVER)
-
-
 # Kept data -----------------------------------------------------------------------------------------------------------
 
 

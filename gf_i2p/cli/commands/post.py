@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> Answer:
     if options.directory.is_file():
         raise CommandError(
             f"{options.directory}: post takes the directory of a running node. From another machine, a program posts "
-            "with a client-NAME.toml: see the README",
+            "with a client-NAME.toml: docs/how-to/clients.md",
             code=Exit.USAGE,
         )
     if options.value in {None, "-"}:

@@ -90,8 +90,8 @@ def _consequences(log: StoppedLog) -> str:
         "- All entries that only the other servers had are lost, even acknowledged entries.\n"
         "- Entries of this server that were never committed become part of the farm's log.\n"
         f"- Servers {', '.join(others) or '(none)'} must never run again with their present data: there would be "
-        "two farms of this name. This server forgets the passwords of those servers, so they cannot log in here; but "
-        "clients could still find them. Take those servers in again with empty directories.\n"
+        "two farms of this name. This server forgets the keys and passwords of those servers, so they cannot log in "
+        "here; but clients could still find them. Take those servers in again with empty directories.\n"
         "- If a majority of the servers can still be started, start those servers instead: then nothing is lost.\n"
         "- The log, gf-i2p.toml and secrets.toml are copied before anything is changed.\n"
     )

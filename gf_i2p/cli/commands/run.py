@@ -24,6 +24,7 @@ from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import raise_limit, stop_signal
 from gf_i2p.cli.shared.router_setup import check_logins, i2p_transport, master_keys, router_bridge, service_hosting
+from gf_i2p.cli.shared.service_manager import ServiceManager
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import SOCKET_FILE
@@ -69,12 +70,17 @@ def run(options: argparse.Namespace) -> Exit:
     check_nesting(tenants)
     configure(node_runs[0].tenant.config.logging.level, node_runs[0].tenant.config.logging.format)
     raise_limit()
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_serve({str(node_run.tenant.directory): node_run for node_run in node_runs}, listeners))
+    manager = ServiceManager.of_environment()
+    by_name = {str(node_run.tenant.directory): node_run for node_run in node_runs}
+    with asyncio.Runner(loop_factory=loop_factory()) as runner, contextlib.closing(manager):
+        return runner.run(_serve(by_name, listeners, manager))
 
 
-async def _serve(node_runs: Mapping[str, "_NodeRun"], listeners: Sequence[Sequence[Tenant]]) -> Exit:
+async def _serve(
+    node_runs: Mapping[str, "_NodeRun"], listeners: Sequence[Sequence[Tenant]], manager: ServiceManager
+) -> Exit:
     stopped, stop = stop_signal()
+    stopped.add_done_callback(lambda _: manager.stopping())
     supervisor = Supervisor()
     alone = len(node_runs) == 1
     for tenants in listeners:
@@ -84,7 +90,7 @@ async def _serve(node_runs: Mapping[str, "_NodeRun"], listeners: Sequence[Sequen
         node_run.bridge = router_bridge(node_run.tenant.config, node_run.secrets)
         node_run.on_halt = stop if alone else supervisor.halts(name)
         node_run.leaf_farm = _leaf_farm(node_run, node_runs)
-    reload = partial(_reload, tuple(node_runs.values()))
+    reload = manager.wrap_reload(partial(_reload, tuple(node_runs.values())))
     for node_run in node_runs.values():
         node_run.reload = reload
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
@@ -93,7 +99,7 @@ async def _serve(node_runs: Mapping[str, "_NodeRun"], listeners: Sequence[Sequen
         async with _monitored(node_runs.values(), {}):
             await node_run.start()
             try:
-                _settle()
+                _settle(manager)
                 reason = await stopped
             finally:
                 await node_run.stop()
@@ -101,7 +107,7 @@ async def _serve(node_runs: Mapping[str, "_NodeRun"], listeners: Sequence[Sequen
             raise CommandError(f"the node stopped by itself: {reason}")
         return Exit.OK
     async with _monitored(node_runs.values(), supervisor.troubles):
-        await supervisor.run(node_runs, stopped, on_start=_settle)
+        await supervisor.run(node_runs, stopped, on_start=partial(_settle, manager))
     if supervisor.troubles:
         reasons = "; ".join(f"{name}: {error}" for name, error in supervisor.troubles.items())
         raise CommandError(f"{len(supervisor.troubles)} of {len(node_runs)} nodes stopped by themselves: {reasons}")
@@ -120,10 +126,11 @@ def _leaf_farm(node_run: "_NodeRun", node_runs: Mapping[str, "_NodeRun"]) -> Lea
     return ElsewhereFarm(target, node_run.bridge)
 
 
-def _settle() -> None:
-    """Freeze the objects that live until the end, so that no garbage collection looks at them again."""
+def _settle(manager: ServiceManager) -> None:
+    """Freeze the objects that live until the end, so that no garbage collection looks at them again; then be ready."""
     gc.collect()
     gc.freeze()
+    manager.ready()
 
 
 @contextlib.asynccontextmanager

@@ -110,7 +110,7 @@ def restore_farm(options: argparse.Namespace) -> Answer:
         f"Server {planned.server.id} is the farm now: entry {restored.index}, term {restored.term}. Start it:\n"
         f"  gf-i2p run {directory}\n"
         f"Then take servers in: gf-i2p members invite {directory} ID=ENDPOINT --into DIR\n"
-        "The servers' certificates and addresses are new: change each client's file that names the old ones.",
+        "These have new certificates and addresses: change each client's file that names the old ones.",
     )
 
 
@@ -201,8 +201,8 @@ def _consequences(saved: SavedSnapshot, planned: RestorePlan) -> str:
         f"{_time(saved.saved_ms / 1000)}, with server {server.id} ({server.endpoint}) alone. {log_state}\n\n"
         f"- Everything after entry {snapshot.index} is forgotten, even acknowledged entries.\n{doubt}"
         f"- Servers {', '.join(others) or '(none)'} and all others of the old farm must never run again with their "
-        "present data: there would be two farms of this name. This server forgets the passwords of those servers, so "
-        "they cannot log in here; but clients could still find them.\n"
+        "present data: there would be two farms of this name. This server forgets the keys and passwords of those "
+        "servers, so they cannot log in here; but clients could still find them.\n"
         "- The other servers begin anew: with empty directories, and invited (gf-i2p members invite, accept).\n"
         "- If any server's log is still sound, do not restore: start a majority of the servers, or use `gf-i2p "
         "recover`.\n"

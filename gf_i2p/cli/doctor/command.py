@@ -24,9 +24,13 @@ add_arguments: Final = path_argument("directory", "DIR", "the directory of a nod
 
 def run(options: argparse.Namespace) -> Exit:
     """Check the node of this directory. Raises `CommandError` when the directory is not a node's."""
+    return make(all_checks(options.directory), as_object=options.json)
+
+
+def make(groups: list[list[Check]], *, as_object: bool) -> Exit:
+    """Make these checks and print the findings; `as_object`: as JSON. Return whether a check has failed."""
     configure("error", "text")  # a fault is a finding; the logs would say the same again
-    groups = all_checks(options.directory)
-    output = _Output(groups, as_object=options.json)
+    output = _Output(groups, as_object=as_object)
     findings = asyncio.run(
         examine([check for group in groups for check in group], output.show_finding, output.show_waiting)
     )

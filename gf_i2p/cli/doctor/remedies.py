@@ -12,9 +12,15 @@ LAB_VARIABLE: Final = "GF_I2P_LAB"
 _CONSOLE = "the router console (http://127.0.0.1:7657/"
 
 
-def _section(name: str, address: str) -> str:
+def i2pd_settings(address: str) -> dict[str, str]:
+    """Return the settings of an interface in i2pd.conf. `address`: IP and port."""
     host, port = host_and_port(address)
-    return f"in i2pd.conf, section [{name}]: enabled = true, address = {host}, port = {port}; then restart i2pd"
+    return {"enabled": "true", "address": host, "port": str(port)}
+
+
+def _section(name: str, address: str) -> str:
+    settings = ", ".join(f"{key} = {value}" for key, value in i2pd_settings(address).items())
+    return f"in i2pd.conf, section [{name}]: {settings}; then restart i2pd"
 
 
 def proxy_on(method: ProxyMethod, address: str) -> Remedy:

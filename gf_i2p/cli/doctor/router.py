@@ -47,7 +47,8 @@ _KINDS: Final = {RouterKind.I2PD: RouterProgram.I2PD, RouterKind.JAVA: RouterPro
 class RouterChecks:
     """The checks of one node's router."""
 
-    def __init__(self, config: Config, router: RouterTable, secrets: Secrets | None) -> None:
+    def __init__(self, config: Config | None, router: RouterTable, secrets: Secrets | None) -> None:
+        """`config`: None to check a router for any node, without the settings of one; then publishing counts as on."""
         self._config = config
         self._router = router
         self._secrets = secrets
@@ -150,7 +151,8 @@ class RouterChecks:
             kind = await router_kind(settings)
         except RouterError as error:
             result = await self._without_i2cp(settings, error)
-            if self._config.publish.mode == "off" and not self._config.publish.all_leaves:
+            publish = None if self._config is None else self._config.publish
+            if publish is not None and publish.mode == "off" and not publish.all_leaves:
                 return warn(
                     f"{result.text}; only publishing, and the search for lease sets, need I2CP, and publishing is off",
                     result.remedy,

@@ -107,7 +107,7 @@ def _read_code() -> str:
     if sys.stdin.isatty():
         tell("Paste the code from `gf-i2p members invite --code`, then press Enter:")
         return sys.stdin.readline(MAX_CODE + 2)
-    return sys.stdin.read(MAX_CODE + 2)
+    return sys.stdin.read(2 * MAX_CODE)  # with the sentences that `members invite` prints below the code
 
 
 async def _admitted(api: RemoteApi, admission: Admission, by: str, *, patient: bool) -> Any:

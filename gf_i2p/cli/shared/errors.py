@@ -7,8 +7,11 @@ class Exit(IntEnum):
     """Exit codes of all commands."""
 
     OK = 0
+    """The command has done the work."""
     FAILED = 1
+    """The command failed. The error says the reason and the next step."""
     USAGE = 2
+    """The arguments are wrong, or do not fit this farm: nothing was done."""
     DEGRADED = 3
     """The farm has a fault, such as no leader, no majority, or keys that end soon; or a search was not exhausted."""
 

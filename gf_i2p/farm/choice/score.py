@@ -11,7 +11,8 @@ to 1000 points, whichever parts are known. The difference is at most the default
 little is neither preferred nor refused.
 
 A plain share of the known parts would have larger steps, the fewer parts are known: a step of 50 points would be 333
-of 1000 where only one part of 150 is known. Here a step stays 50 points. `docs/explanation/publisher-choice.md` has the tables.
+of 1000 where only one part of 150 is known. Here a step stays 50 points. `docs/explanation/publisher-choice.md` has
+the tables.
 """
 
 from collections.abc import Mapping

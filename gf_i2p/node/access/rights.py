@@ -24,6 +24,7 @@ from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.messages import Request
 
 MAX_MEMBER_DESTINATIONS: Final = 16
+"""Most leaves in the record of a leaf member."""
 RECORD_SECONDS: Final = 5.0
 """Seconds between two records of one leaf member, on average."""
 RECORDS_AT_ONCE: Final = 6

@@ -69,6 +69,17 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
 
+def known_format(known: int) -> AfterValidator:
+    """Return the check of a file's `format`, which rises when an older program would misread the file."""
+
+    def check(found: int) -> int:
+        if found != known:
+            raise ValueError(f"it is {found}, and this program knows {known}: use the gf-i2p that wrote the file")
+        return found
+
+    return AfterValidator(check)
+
+
 def _checked_path(text: str) -> str:
     if not text or "\0" in text:
         raise ValueError(f"{text[:80]!r} is no path of a file")
@@ -142,7 +153,7 @@ def _sentence(problem: Any) -> str:
     for part in problem["loc"]:
         key += f"[{part + 1}]" if isinstance(part, int) else f"{'.' if key else ''}{part}"
     if problem["type"] == "extra_forbidden":
-        return f"{key}: no such key; check the spelling"
+        return f"{key}: no such key; check the spelling, or remove a key that only a newer gf-i2p knows"
     if problem["type"] == "missing":
         return f"{key}: is missing"
     if problem["type"] == "tuple_type" and isinstance(problem["input"], dict):

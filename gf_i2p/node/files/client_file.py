@@ -35,7 +35,9 @@ class ClientFile(Table):
     """All settings that a program needs to post to a farm. One live server is enough to find the others."""
 
     cluster: Annotated[str, AfterValidator(check_name_of_cluster)]
+    """Name of the farm."""
     user: Annotated[str, AfterValidator(check_name_of_user)]
+    """Name of the user, as `client-NAME`, `admin-NAME`, `viewer-NAME`; of a leaf member `leaf-ID`."""
     key: PrivateKeyText | None = None
     """The user's private key."""
     password: SecretStr | None = None
@@ -47,6 +49,7 @@ class ClientFile(Table):
     way_name: ClassVar[str] = "i2p"
     """Name of the table that describes the proxy, for errors."""
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False, min_length=1)]
+    """Tables `[[servers]]`: one or more servers of the farm."""
 
     @model_validator(mode="after")
     def _can_log_in(self) -> Self:

@@ -83,8 +83,12 @@ class NodeTable(Table):
     """The table `[node]`: id, farm, endpoint and listening address of this node."""
 
     id: ServerId
+    """Id of this server in the farm. A new directory, or an older copy, needs a new id."""
     cluster: Annotated[str, AfterValidator(check_name_of_cluster)] = "farm"
+    """Name of the farm, the same on all servers."""
     listen: Annotated[str, AfterValidator(check_endpoint)]
+    """Endpoint on this machine at which the node takes connections, as `tcp://0.0.0.0:4150`. With an I2P router, the
+    router brings the connections of the others there."""
     join: bool = False
     """Whether this server asks to join an existing farm."""
 
@@ -93,9 +97,14 @@ class TimingTable(Table):
     """The table `[timing]`: a profile of time-outs. Each other value, in seconds, replaces the profile's value."""
 
     profile: Literal["auto", "lan", "i2p"] = "auto"
+    """With "lan" the heartbeat is 0.1 s, and an election begins after 0.5 to 1 s. "i2p": 5 s, and 20 to 50 s. "auto":
+    between the two, as the node measures. All servers of a farm should have the same profile."""
     heartbeat: Seconds | None = None
+    """Seconds between two heartbeats of a leader."""
     election_min: Seconds | None = None
+    """Least seconds without a leader before an election: at least twice the heartbeat."""
     election_max: Seconds | None = None
+    """Most such seconds: at least 1.2 times `election_min`."""
 
     @model_validator(mode="after")
     def _can_work(self) -> Self:
@@ -118,22 +127,27 @@ class TlsTable(Table):
     """The node's own certificate, and the CA for other servers. Paths are relative to the node's directory."""
 
     certificate: PathText = "certificate.pem"
+    """File with the node's certificate."""
     key: PathText = "key.pem"
+    """File with the private key of that certificate, mode 0600."""
     ca: PathText | None = None
+    """File with the CA certificates that vouch for servers without a fingerprint."""
 
 
 class LoggingTable(Table):
     """Level and format of log messages."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level of the lines that are written."""
     format: Literal["text", "json"] = "text"
+    """Form of a line: text for people, or one JSON object."""
 
 
 class MonitoringTable(Table):
     """The table `[monitoring]`: health and figures for a monitoring system, without a login."""
 
     listen: str | None = None
-    """IP address and port; None: nothing listens."""
+    """IP address and port; absent: nothing listens."""
     beyond_loopback: bool = False
     """Whether the address may be other than loopback: then everybody who reaches the address can read the figures."""
 
@@ -158,8 +172,11 @@ class HistoryTable(Table):
     """The table `[history]`: the export of committed entries to files."""
 
     enabled: bool = True
+    """Whether the node writes the history."""
     rotate_mib: Annotated[int, Field(ge=1, le=65_536)] = 64
+    """MiB of a file at which the file is packed, and a new file begins."""
     rotate_hours: Annotated[int, Field(ge=1, le=8_760)] = 24
+    """Hours after which the same happens."""
     keep_days: Annotated[int, Field(ge=0, le=36_500)] = 0
     """Days until packed files are removed; 0: never."""
     max_mib: Annotated[int, Field(ge=0, le=1 << 24)] = 16_384
@@ -192,7 +209,9 @@ class LimitsTable(Table):
     server_kib_per_second: Annotated[int, Field(ge=0, le=1 << 20)] = 8192
     """KiB per second of another server, on average; 0: no limit."""
     burst_mib: Annotated[int, Field(ge=1, le=1024)] = 32
+    """MiB that a user may save up, and post at once."""
     in_flight_mib: Annotated[int, Field(ge=1, le=1024)] = 32
+    """MiB of a user's posts that are not answered yet."""
 
     @property
     def in_bytes(self) -> Limits:
@@ -209,7 +228,7 @@ class CompatTable(Table):
     """The table `[compat]`: exceptions from the rules, for peers that are not nodes of this program."""
 
     digest_without_qop: bool = False
-    """Whether users may log in by the Digest of RFC 2069: see `gf_i2p.wire.digest.Authenticator.without_qop`."""
+    """Whether users may log in by the Digest of RFC 2069 (MD5), which knows no qop."""
 
 
 class Config(Table):
@@ -227,7 +246,9 @@ class Config(Table):
     bridge: BridgeTable = BridgeTable()
     compat: CompatTable = CompatTable()
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False)]
+    """Tables `[[servers]]`: the servers of the farm, this one included."""
     removed: Annotated[tuple[RemovedTable, ...], Field(strict=False)] = ()
+    """Tables `[[removed]]`: servers that have left the farm."""
 
     @model_validator(mode="after")
     def _servers_fit(self) -> Self:
@@ -336,7 +357,7 @@ class Secrets(RouterPasswords):
     key: PrivateKeyText | None = None
     """This server's private key."""
     new_key: PrivateKeyText | None = None
-    """The key that is to replace `key`: see `key_rotation`."""
+    """The key that is to replace `key`, after `gf-i2p members rotate-key`."""
     former_keys: Annotated[tuple[PrivateKeyText, ...], Field(strict=False, max_length=MAX_FORMER_KEYS)] = ()
     """Keys that were replaced, the latest first, for servers that do not have the newest entries of the log yet."""
     password: SecretStr | None = None
@@ -344,6 +365,7 @@ class Secrets(RouterPasswords):
     bridge_password: Annotated[SecretStr, Field(min_length=MIN_PASSWORD)] | None = None
     """Password for callers of `gf-i2p bridge serve`; must differ from the router's."""
     users: dict[Annotated[str, AfterValidator(check_name_of_user)], UserTable]
+    """Tables `[users.NAME]`: each user who may log in here, with the user's verifier."""
 
     @model_validator(mode="after")
     def _can_log_in(self) -> Self:

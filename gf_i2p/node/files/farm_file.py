@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Self
 
 import tomlkit
 from pydantic import AfterValidator, Field, model_validator
@@ -21,7 +21,7 @@ from gf_i2p.farm.parameters import Parameters, ranges
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.netdb.encoding import from_b32_address
 from gf_i2p.netdb.errors import StructureError
-from gf_i2p.node.files.checked_read import Table, load_table
+from gf_i2p.node.files.checked_read import Table, known_format, load_table
 from gf_i2p.node.files.sealed import SealedTable
 from gf_i2p.wire.limits import MAX_ID
 
@@ -69,7 +69,7 @@ class LeafSection(Table):
 class FarmFile(Table):
     """A farm."""
 
-    format: Literal[1]
+    format: Annotated[int, known_format(1)]
     cluster: str
     publisher: _Id | None = None
     """The server that publishes as long as it can, although others score better; None: the farm chooses."""

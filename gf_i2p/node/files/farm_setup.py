@@ -242,7 +242,8 @@ def _servers_text(servers: Sequence[NewServer]) -> str:
 
 def _client_text(cluster: str, user: str, login: NewLogin, servers: Sequence[NewServer]) -> str:
     by_tls = any(server.certificate is not None for server in servers)
-    text = (templates.ADMIN if User(user).role is Role.ADMIN else templates.CLIENT).format(cluster=cluster, user=user)
+    heads = {Role.ADMIN: templates.ADMIN, Role.VIEWER: templates.VIEWER}
+    text = heads.get(User(user).role, templates.CLIENT).format(cluster=cluster, user=user)
     text += templates.CREDENTIALS.format(
         cluster=cluster, user=user, login=login.client_lines(), ca=templates.CLIENT_CA if by_tls else ""
     )

@@ -14,10 +14,11 @@ from gf_i2p.node.files.router_settings import LeavesTable, ProxyTable, RouterTab
 from gf_i2p.transport.i2p.i2p_transport import ProxySettings
 
 LEAF_FILE: Final = "leaf.toml"
+"""The settings and the key of a leaf member. Mode 0600."""
 MAX_LEAVES: Final = 4
 """Most leaves of a member: a farm takes a member's record up to `farm.posters.MAX_LEAF_MEMBER_BYTES`."""
 REPORT_FILE: Final = "leaf-status.json"
-"""Name of the file with the status of the leaf member's process, for `gf-i2p leaf status`."""
+"""The status of the leaf member's process, for `gf-i2p leaf status`. Mode 0600."""
 
 
 class LeafTable(LeavesTable):
@@ -31,8 +32,11 @@ class LeafFile(ClientFile, RouterPasswords):
     """All settings of a leaf member. The router's proxy also leads to servers inside I2P."""
 
     router: RouterTable
+    """The table `[router]`: the router beside this member."""
     publish: LeafTable = LeafTable()
+    """The table `[publish]`: the leaves that the member reports."""
     logging: LoggingTable = LoggingTable()
+    """The table `[logging]`."""
 
     way_name: ClassVar[str] = "router"
     file_name: ClassVar[str] = LEAF_FILE

@@ -19,6 +19,7 @@ class RouterPasswords(Table):
     """The part of a private file with the passwords of the router's interfaces."""
 
     i2pcontrol_password: SecretStr | None = None
+    """Password of the router's i2pcontrol."""
     i2cp_password: SecretStr | None = None
     """Password of `router.i2cp_user`."""
     sam_password: SecretStr | None = None

@@ -97,7 +97,9 @@ class ProxyTable(Table):
     """The proxy of the I2P router on this machine: the only interface that a client needs."""
 
     proxy: HostPort = "127.0.0.1:4444"
+    """Address of the router's HTTP proxy, by which others are reached; with `way = "socks5"`, of the SOCKS proxy."""
     way: Literal["get", "connect", "socks5"] = "get"
+    """Way through the proxy. "get": as proposal 150 says. "connect": HTTP CONNECT. "socks5": SOCKS."""
     proxy_user: str | None = None
     """User for a proxy that asks for a login: Basic or Digest, or SOCKS5's own. The password is in a private file."""
     beyond_loopback: bool = False
@@ -132,6 +134,7 @@ class ClientProxyTable(ProxyTable):
     """The proxy in a client's file, which is private and has the password, too."""
 
     proxy_password: SecretStr | None = None
+    """Password of `proxy_user`."""
 
     @model_validator(mode="after")
     def _login_fits(self) -> Self:
@@ -151,13 +154,14 @@ class ClientProxyTable(ProxyTable):
 class RouterTable(ProxyTable):
     """The I2P router beside this node. The router's interfaces are plain TCP, so loopback is required by default.
 
-    Only I2CP can have TLS, and can then be on another machine. Passwords are in a private file: see `router_logins`.
+    Only I2CP can have TLS, and can then be on another machine. Passwords are in `secrets.toml`, or in `leaf.toml`.
     """
 
     inbound: Literal["sam", "tunnel"] = "sam"
     """The way by which streams reach this node. "sam": the node opens a SAM session. "tunnel": the operator has
     configured a server tunnel in the router, to `node.listen`."""
     sam: HostPort = "127.0.0.1:7656"
+    """Address of the router's SAM interface."""
     sam_user: str | None = None
     """User for a Java router whose SAM asks for a login."""
     destination: PathText = DESTINATION_FILE
@@ -165,26 +169,29 @@ class RouterTable(ProxyTable):
     session: Annotated[Mapping[str, str], AfterValidator(check_options)] = Field(default={})
     """I2CP options of the session's tunnels."""
     i2cp: HostPort = "127.0.0.1:7654"
+    """Address of the router's I2CP interface, for publishing and for the lease sets of leaves."""
     i2cp_user: str | None = None
     """User for a Java router with `i2cp.auth`."""
     i2cp_tls: Literal["off", "fingerprint", "system"] | None = None
     """For a Java router with `i2cp.SSL`. "fingerprint": I2CP's certificate has the `i2cp_fingerprint`. "system": this
-    system's CAs vouch for the certificate. None: "fingerprint" if `i2cp_fingerprint` is set, otherwise no TLS."""
+    system's CAs vouch for the certificate. Absent: "fingerprint" if `i2cp_fingerprint` is set, otherwise no TLS."""
     i2cp_fingerprint: Annotated[str, AfterValidator(check_fingerprint)] | None = None
     """SHA-256 of I2CP's certificate."""
     i2cp_tls_name: str | None = None
     """The name in the certificate with `i2cp_tls = "system"`, when the address is not in the certificate."""
     kind: Literal["auto", "i2pd", "java"] = "auto"
+    """The router's program. "auto": the node asks the router."""
     i2pcontrol: Annotated[str, AfterValidator(check_url)] | None = None
-    """URL of the router's i2pcontrol (JSON-RPC); None: the node does not ask the router for figures."""
+    """URL of the router's i2pcontrol (JSON-RPC); absent: the node does not ask the router for figures."""
     i2pcontrol_fingerprint: Annotated[str, AfterValidator(check_fingerprint)] | None = None
+    """SHA-256 of the certificate of the `i2pcontrol` URL."""
     i2pcontrol_accept_any: bool = False
     """Whether the node accepts any certificate of the `i2pcontrol` URL."""
     i2pcontrol_few_tunnels: bool = False
-    """Whether this i2pd has so few tunnels that a list of them does not crash the router: see `bridges.i2pcontrol`."""
+    """Whether this i2pd has so few tunnels that a list of them does not crash the router."""
 
     info_file: PathText | None = None
-    """The router's own file `router.info`, for the node's records. None: the records do not have the router info, by
+    """The router's own file `router.info`, for the node's records. Absent: the records do not have the router info, by
     which every reader of the farm's log would know the router and its IP addresses."""
 
     @property
@@ -400,10 +407,11 @@ class PublishTable(LeavesTable):
     server in this process, relative to this node's directory, or that master's b32 address."""
     status_seconds: Annotated[float, Field(ge=1, le=30)] = 30.0
     """Seconds between two status records when nothing changes. At most 30: other servers take a silent server for dead
-    after 105 s, unless an administrator has set another time (`Parameters.fresh_ms`)."""
+    after 105 s, unless an administrator has set another time."""
     sense_minutes: Annotated[int, Field(ge=0, le=1440)] = 0
     """Minutes in which each destination of the farm is tried once through the network; 0: never."""
     service: ServiceTable | None = None
+    """The table `[publish.service]`: needed with `mode = "failover"`."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -419,11 +427,13 @@ class BridgeTable(Table):
     """The table `[bridge]`: settings of `gf-i2p bridge serve`. Paths are relative to the node's directory."""
 
     listen: HostPort = "127.0.0.1:7651"
+    """Address at which the endpoint takes calls."""
     plain: bool = False
     """Whether the endpoint speaks HTTP without TLS; for loopback only."""
     certificate: PathText = BRIDGE_CERTIFICATE_FILE
+    """File with the endpoint's certificate."""
     key: PathText = BRIDGE_KEY_FILE
-    """Certificate and key are made at the first start if neither is there."""
+    """File with the private key. Certificate and key are made at the first start if neither is there."""
     sign_entries: bool = False
     """Whether callers may publish plain entries, which the endpoint signs with `publish.keys`."""
 

@@ -47,8 +47,11 @@ class ServerTable(Table):
     """A table `[[servers]]`: one server of the farm, with its endpoint and its fingerprint."""
 
     id: ServerId
+    """Id of the server."""
     endpoint: Annotated[str, AfterValidator(check_endpoint)]
+    """Endpoint at which other servers reach the server: `tcp://HOST:PORT`. A HOST in `.i2p` is dialled through I2P."""
     fingerprint: Annotated[str, AfterValidator(check_fingerprint)] | None = None
+    """SHA-256 of the server's certificate; outside I2P only. Absent: a CA must vouch for the certificate."""
     founder: bool = True
     """Whether the server belongs to the first Configuration of the farm."""
 
@@ -60,6 +63,7 @@ class RemovedTable(Table):
     """
 
     id: ServerId
+    """Id of the removed server."""
 
 
 class UserTable(Table):
@@ -69,8 +73,11 @@ class UserTable(Table):
     """
 
     key: Annotated[str, AfterValidator(check_public_key)] | None = None
+    """The public half of the user's key."""
     md5: SecretStr | None = None
+    """HA1 of the user's password by MD5, for a foreign peer."""
     sha256: SecretStr | None = None
+    """HA1 of the same password by SHA-256."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

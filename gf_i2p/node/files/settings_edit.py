@@ -100,7 +100,7 @@ def _with_hint(fault: str) -> str:
     for line in fault.splitlines():
         head, unknown, _ = line.partition(": no such key")
         near = difflib.get_close_matches(head.rpartition(" ")[2], list(known_keys()), n=1) if unknown else []
-        lines.append(f"{line}: did you mean {near[0]}?" if near else line)
+        lines.append(f"{head}{unknown}; check the spelling: did you mean {near[0]}?" if near else line)
     return "\n".join(lines)
 
 

@@ -312,6 +312,13 @@ ADMIN: Final = """\
 
 """
 
+VIEWER: Final = """\
+# A viewer of the farm "{cluster}", from any machine: gf-i2p status {user}.toml
+# Anybody who reads this file can see the farm, and change nothing. Mode 0600. One live server is enough: it names the
+# others.
+
+"""
+
 CREDENTIALS: Final = """\
 cluster = "{cluster}"
 user = "{user}"

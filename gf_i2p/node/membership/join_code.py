@@ -97,8 +97,11 @@ class JoinCode:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a code; spaces and line ends do not count. Raises `JoinCodeError`, which does not show the text."""
-        text = "".join(text.split())
+        """Read a code; spaces and line ends do not count, nor anything below an empty line: the invitation goes on there.
+
+        Raises `JoinCodeError`, which does not show the text.
+        """
+        text = "".join(text.strip().partition("\n\n")[0].split())
         if not 0 < len(text) <= MAX_CODE:
             raise JoinCodeError("this is no join code: paste what `gf-i2p members invite --code` has printed")
         try:
@@ -181,7 +184,7 @@ def write(directory: Path, code: JoinCode, server: NewServer, joined: Joined) ->
 
 
 def _parts(text: str) -> list[bytes]:
-    """Return the parts of a code's text. Raises `ValueError`."""
+    """Return the parts of a code's text. Raises `ValueError`, and `JoinCodeError` for another version's code."""
     if not text.startswith(_PREFIX):
         raise ValueError("its beginning is missing")
     data = from_base64url(text[len(_PREFIX) :])
@@ -197,7 +200,9 @@ def _parts(text: str) -> list[bytes]:
             raise ValueError("a part is missing")
         parts.append(part)
         at += 2 + size
-    if len(parts) < 7 or len(parts) % 3 != 1 or parts[0] != _VERSION or len(parts[3]) != PRIVATE_KEY_BYTES:
+    if parts[:1] != [_VERSION]:
+        raise JoinCodeError("another version of gf-i2p made the code: use the same version of gf-i2p on all servers")
+    if len(parts) < 7 or len(parts) % 3 != 1 or len(parts[3]) != PRIVATE_KEY_BYTES:
         raise ValueError("the parts are others")
     return parts
 

@@ -73,7 +73,6 @@ class Checker:
             cache_bytes=cache_bytes,
         )
         self.elections = 0
-        self.candidacies = 0
         self.acknowledged_index = 0
         """Highest index that a client knows as committed: every later read must see the entries up to this index."""
         excepted = (
@@ -141,7 +140,6 @@ class Checker:
         stands = core.role == "candidate" and term > server.term
         server.term, server.leads = term, leads
         if stands:
-            self.candidacies += 1
             _call(self._stands, server)
         if elected:
             self.elections += 1

@@ -53,7 +53,7 @@ class ScopeChecker(Checker):
         for name, arguments in events:
             hear: Any = getattr(self, name)
             hear(*arguments)
-        self.elections = self.candidacies = 0  # these counts would make equal states different
+        self.elections = 0  # the count would make equal states different
 
     def asks(self, number: int) -> None:
         """Note that a client sends a read."""

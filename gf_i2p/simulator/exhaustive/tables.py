@@ -55,7 +55,6 @@ class StepTables:
         self.events: list[tuple[Event, ...]] = []
         self.core_steps = 0
         """Number of steps that real cores have taken."""
-        self.checker_steps = 0
         self._machine_numbers: dict[bytes, int] = {}
         self._message_numbers: dict[Message, int] = {}
         self._steps: dict[tuple[int, str, int, int], Step | Violation] = {}
@@ -146,7 +145,6 @@ class StepTables:
         return after
 
     def _make_check(self, number: int, events: int) -> int | Violation:
-        self.checker_steps += 1
         checker = cast("ScopeChecker", pickle.loads(self._checkers[number]))  # noqa: S301 -- our own data
         try:
             checker.tell(self.events[events])

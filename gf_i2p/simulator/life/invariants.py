@@ -270,7 +270,8 @@ class MovedAndDrained(FarmRule):
     """No server is chosen while a server of better rank can publish. `Ledger.rank` compares without the scores.
 
     An administrator's entry changes the publisher at once. A server that becomes able to publish is chosen only after
-    `freshMs` (docs/explanation/publisher-choice.md). The rule counts only servers that can surely publish: `Ledger.is_sure`.
+    `freshMs` (docs/explanation/publisher-choice.md). The rule counts only servers that can surely publish:
+    `Ledger.is_sure`.
     """
 
     def __init__(self, checker: "LifeChecker") -> None:
@@ -424,10 +425,11 @@ class _Past:
 class FlapsBounded(FarmRule):
     """A leaf that was down is listed again only after it was up for min(leafUpMs * 2^f, flapMs); f counts recent flaps.
 
-    The rule holds while some listed leaf is steady (docs/explanation/publisher-choice.md, "Which leaves"): the leaf is up, and its
-    poster is heard. Without a steady leaf, the set lists leaves that come and go. `Ledger.risen_ms` measures time. The
-    farm's stopwatch never runs faster, so neither f nor the wait of this rule is above the farm's own. A leaf that was
-    never down does not wait. When the servers change, leaves that no newest record names lose their history.
+    The rule holds while some listed leaf is steady (docs/explanation/publisher-choice.md, "Which leaves"): the leaf is
+    up, and its poster is heard. Without a steady leaf, the set lists leaves that come and go. `Ledger.risen_ms`
+    measures time. The farm's stopwatch never runs faster, so neither f nor the wait of this rule is above the farm's
+    own. A leaf that was never down does not wait. When the servers change, leaves that no newest record names lose
+    their history.
 
     A poster that was silent for longer than freshMs (a leaf member: 105 s at least), or accused for unheardMs, returns
     as if its leaves had been down until then. `Ledger.lasted_ms` measures these times: the farm's stopwatch never runs
@@ -525,8 +527,8 @@ class NotItsOwnLeaf(FarmRule):
 class SteadyIsListed(FarmRule):
     """A leaf that has never been down, of a poster that was never away, is listed while there is room.
 
-    The poster's clock, mode and right to publish do not matter (docs/explanation/publisher-choice.md). The rule does not hold while
-    nothing can be committed, nor shortly after that, because all posters have been silent.
+    The poster's clock, mode and right to publish do not matter (docs/explanation/publisher-choice.md). The rule does
+    not hold while nothing can be committed, nor shortly after that, because all posters have been silent.
     """
 
     def passes(self) -> None:

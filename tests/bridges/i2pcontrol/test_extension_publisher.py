@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -12,9 +12,10 @@ import pytest_asyncio
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2pcontrol import extension_publisher
 from bridges.i2pcontrol.access import I2pControlAccess
-from bridges.i2pcontrol.extension import Method, PublicationPhase, decode_publication_state
+from bridges.i2pcontrol.extension import CallParameters, Method, PublicationPhase, decode_publication_state
 from bridges.i2pcontrol.extension_publisher import ExtensionPublisher
 from bridges.i2pcontrol.router_status import I2pControl
+from bridges.i2pcontrol.strict_json import Json
 from bridges.publisher_choice import PublisherChoice
 from tests.bridges.fake_bridge import FakeBridge
 from tests.bridges.i2cp.test_publisher import publication
@@ -109,6 +110,28 @@ async def test_publish_renew_stop(publisher: ExtensionPublisher, served: Served)
     assert served.bridge.stopped == [MASTER]
     await publisher.stop_publishing_meta_lease_set(MASTER)
     assert served.bridge.stopped == [MASTER]
+
+
+async def test_it_does_not_take_the_set_before_for_the_fresh_one(
+    publisher: ExtensionPublisher, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the fresh set is on its way, the endpoint says of the set before that it is sent."""
+    monkeypatch.setattr(extension_publisher, "WATCH_SECONDS", PATIENCE)
+    await publisher.publish_meta_lease_set(publication())
+    answer, asked = served.server._methods[Method.PUBLICATION], asyncio.Event()
+
+    def asked_again(params: CallParameters) -> Awaitable[dict[str, Json]]:
+        asked.set()
+        return answer(params)
+
+    served.server._methods[Method.PUBLICATION] = asked_again
+    served.bridge.go_on.clear()
+    call = asyncio.create_task(publisher.publish_meta_lease_set(publication(NOW + 1)))
+    await until(lambda: asked.is_set() or call.done())
+    assert not call.done()
+    served.bridge.go_on.set()
+    await soon(call)
+    assert served.bridge.published == [publication(), publication(NOW + 1)]
 
 
 async def test_it_waits_while_tunnels_are_built(publisher: ExtensionPublisher, served: Served) -> None:

@@ -150,6 +150,8 @@ async def test_a_code_that_is_none_is_a_wrong_argument(tmp_path: Path) -> None:
     for wrong in ("", "nonsense", text[:-1], text[2:], text[:40] + text[41:], text + "A", "a" * 5000):
         status, answer = await gf_json("join", tmp_path / "new", stdin=wrong)
         assert (status, answer["ok"]) == (2, False), wrong
+    below = f"{text}\n\nThis code lets one new server in.\n"
+    assert JoinCode.parse(below).text == text, "all that `members invite --code` prints, as by a pipe"
     assert text.startswith("gf"), "a code that began with a hyphen would be an option, and be shown in the error"
     status, _, error = await gf("join", text, stdin="")
     assert (status, "Other users of this machine can see arguments" in error, text[:20] in error) == (2, True, False)

@@ -1,4 +1,4 @@
-"""A dead server is replaced by a new one on the same machine, in the README's steps, with real processes."""
+"""A dead server is replaced by a new one on the same machine, by docs/how-to/lost-servers.md, with real processes."""
 
 import asyncio
 import signal

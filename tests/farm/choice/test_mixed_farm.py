@@ -56,7 +56,7 @@ def test_healthy_routers_have_equal_scores_whatever_they_tell(pair: tuple[str, s
 
 
 def test_java_and_i2pd_in_the_same_trouble_differ_by_a_few_points() -> None:
-    """A plain share of the known parts would differ by far more. `docs/explanation/publisher-choice.md` has both differences."""
+    """A plain share of the known parts would differ by far more. `docs/explanation/publisher-choice.md` has both."""
     differences, plain_differences = set[int](), set[int]()
     for values in product(*_COMMON.values()):
         facts = dict(zip(_COMMON, values, strict=True))

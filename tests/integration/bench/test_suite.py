@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -37,10 +37,8 @@ def test_a_repeat_that_fails_in_any_way_costs_no_other_repeat(tmp_path: Path) ->
 
 
 def test_a_mistake_of_the_benchmark_is_no_failure_of_a_system(tmp_path: Path) -> None:
-    @asynccontextmanager
-    async def mistaken(directory: Path, *, cprofile: bool = False) -> AsyncIterator[Cluster]:
+    def mistaken(directory: Path, *, cprofile: bool = False) -> AbstractAsyncContextManager[Cluster]:
         raise TypeError("a mistake")
-        yield
 
     system = System("mistaken", "mistaken", 1, lambda: None, lambda: "1", mistaken)
     with pytest.raises(TypeError):

@@ -51,6 +51,15 @@ def test_each_server_gets_what_it_needs_and_nobody_elses_key(tmp_path: Path) -> 
             assert (login.text.encode() in everything) == (user == f"server-{server}")
 
 
+def test_each_file_of_a_user_says_what_its_reader_may_do(tmp_path: Path) -> None:
+    make_farm(tmp_path, SERVERS, cluster="blue", profile="lan", clients=["web"], admins=["ops"], viewers=["wall"])
+    rights = {"client-web": "can post", "admin-ops": "can add and remove", "viewer-wall": "change nothing"}
+    for user, right in rights.items():
+        head = (tmp_path / f"{user}.toml").read_text().partition("\n\n")[0]
+        assert right in head
+        assert [each for each in rights.values() if each in head] == [right]
+
+
 def test_users_of_other_programs_get_a_password(tmp_path: Path) -> None:
     users = ["client-web", "server-7"]
     make_farm(tmp_path, SERVERS, cluster="blue", profile="lan", clients=["web"], digest=users)

@@ -38,7 +38,6 @@ SCHEMAS = {
     "quarantine": "source string, what string, farm string, index long, reason string, text string, length long",
 }
 HOURS = 30
-END_MS = BEGAN_MS + HOURS * HOUR_MS
 
 
 def at(hours: float) -> int:

@@ -1,0 +1,45 @@
+"""How Sphinx makes the site of the pages in this folder (`make docs`)."""
+
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+_HERE = Path(__file__).parent
+_LINK = re.compile(r"(?<!!)\[([^]]*)\]\((?!\w+:)([^)#\s]+)[^)]*\)")
+
+project = "gf-i2p"
+author = "the authors of gf-i2p"
+version = release = re.search(  # the program need not be installed
+    r'__version__ = "(.+)"', (_HERE.parent / "gf_i2p" / "__init__.py").read_text(encoding="utf-8")
+)[1]  # type: ignore[index]
+
+extensions = ["myst_parser"]
+myst_heading_anchors = 4  # links name headings as they do on a forge
+myst_links_external_new_tab = False
+
+html_theme = "furo"
+html_title = f"gf-i2p {version}"
+html_copy_source = False
+html_show_sourcelink = False
+html_show_copyright = False
+html_permalinks_icon = "#"
+html_theme_options = {"source_edit_link": None, "top_of_page_buttons": []}
+
+
+def _only_words(app: Sphinx, page: str, source: list[str]) -> None:
+    """Take the links out that lead to a file of the repository beside this folder: the site does not have the file.
+
+    A link to a file that does not exist stays, and the build fails.
+    """
+
+    def words(link: re.Match[str]) -> str:
+        target = (Path(app.srcdir) / page).parent.joinpath(link[2]).resolve()
+        return link[1] if target.exists() and not target.is_relative_to(_HERE) else link[0]
+
+    source[0] = _LINK.sub(words, source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", _only_words)

@@ -1,0 +1,157 @@
+"""A clean Debian with systemd as process 1, in namespaces of its own: an operator's machine after its installation.
+
+Needs root, Debian's debootstrap and a cgroup2 of the kernel. The first root takes minutes; then an archive is kept.
+"""
+
+import contextlib
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from integration.containers.base_image import make_archive
+
+SUITE: Final = "bookworm"
+_PACKAGES: Final = ("systemd", "python3", "adduser")
+_BOOT: Final = Path(__file__).with_name("boot.sh")
+_CONTROL_GROUPS: Final = (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
+_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
+_SECONDS: Final = 900.0
+
+
+class CleanRootError(Exception):
+    """The root cannot be made, or a command in it has failed."""
+
+
+def lacking() -> str | None:
+    """Return why no clean root can run here; None when one can."""
+    if os.geteuid() != 0:
+        return "only root can boot a system"
+    if missing := [name for name in ("debootstrap", "unshare", "nsenter", "ip") if shutil.which(name) is None]:
+        return f"not installed: {', '.join(missing)}"
+    return None if _control_groups() else "the kernel shows no cgroup2"
+
+
+def _control_groups() -> Path | None:
+    return next((place for place in _CONTROL_GROUPS if (place / "cgroup.controllers").exists()), None)
+
+
+class CleanRoot:
+    """A running system. Leave the block of `booted`, and the system and its processes are gone."""
+
+    def __init__(self, directory: Path, pid: int) -> None:
+        self.directory = directory
+        self._pid = pid
+
+    def run(self, *command: str, user: str | None = None, check: bool = True) -> str:
+        """Run a command in the system; return its output, errors too. Raises `CleanRootError`."""
+        enter = ["nsenter", f"--target={self._pid}", "--mount", "--pid", "--uts", "--ipc", "--net", "--root", "--wd"]
+        rights = [] if user is None else ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+        environment = ["env", "-i", f"PATH={_PATH}", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"]
+        done = subprocess.run(
+            [*enter, *environment, *rights, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        if check and done.returncode != 0:
+            raise CleanRootError(f"{' '.join(command)}: {done.returncode}: {done.stdout}")
+        return done.stdout
+
+    def files(self) -> dict[str, str]:
+        """Return what stands on the disk below /etc, /usr, /lib, /var and /opt: path and kind."""
+        places = ["/etc", "/usr", "/lib", "/var", "/opt"]
+        listed = self.run("find", *places, "-xdev", "-printf", "%p\t%y\n")
+        return dict(line.split("\t") for line in listed.splitlines())
+
+
+@contextlib.contextmanager
+def booted(directory: Path, cache: Path) -> Iterator[CleanRoot]:
+    """Boot a clean root in the empty `directory`. `cache` keeps the archives."""
+    groups = _control_groups()
+    assert groups is not None, "see `lacking`"
+    subprocess.run(["tar", "-C", str(directory), "-xf", str(_archive(cache))], check=True)
+    group = groups / f"gf-i2p-{os.getpid()}"
+    group.mkdir()
+    unshare = ["unshare", "--mount", "--pid", "--fork", "--cgroup", "--net", "--uts", "--ipc", "--kill-child=KILL"]
+    entered = f'echo 0 > {group}/cgroup.procs; exec "$@"'  # before the new cgroup namespace, whose root this will be
+    log = directory.with_suffix(".log")
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["sh", "-c", entered, "sh", *unshare, str(_BOOT), str(directory)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        wait_for("process 1", lambda: bool(children.read_text()), 60)
+        root = CleanRoot(directory, int(children.read_text()))
+        wait_for(
+            f"systemd runs; see {log}",
+            lambda: root.run("systemctl", "is-system-running", check=False).strip() in {"running", "degraded"},
+            120,
+        )
+        yield root
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        _forget(group)
+
+
+def wait_for(what: str, condition: Callable[[], bool], seconds: float) -> None:
+    """Wait until the condition holds. Raises `CleanRootError`."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise CleanRootError(f"not seen within {seconds:g} s: {what}")
+        time.sleep(0.2)
+
+
+def _archive(cache: Path) -> Path:
+    """Return the archive of a Debian with systemd; make the archive if it is missing."""
+    archive = cache / f"{SUITE}-{platform.machine()}-systemd.tar"
+    if archive.exists():
+        return archive
+    base = cache / f"{SUITE}-{platform.machine()}.tar"
+    if not base.exists():
+        make_archive(SUITE, base)
+    root = cache / "systemd-root"
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    subprocess.run(["tar", "-C", str(root), "-xf", str(base)], check=True)
+    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    install = (
+        "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "
+        f"{' '.join(_PACKAGES)} && rm -rf /var/lib/apt/lists/* /var/cache/apt/*"
+    )
+    done = subprocess.run(["chroot", str(root), "sh", "-c", install], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CleanRootError(f"apt-get in the clean root: {done.stdout}{done.stderr}")
+    unfinished = archive.with_suffix(".part")
+    subprocess.run(["tar", "-C", str(root), "--numeric-owner", "-cf", str(unfinished), "."], check=True)
+    unfinished.rename(archive)
+    shutil.rmtree(root)
+    return archive
+
+
+def _forget(group: Path) -> None:
+    """Remove a control group and those below. The kernel needs a moment to end the last processes."""
+
+    def gone() -> bool:
+        for each in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
+            with contextlib.suppress(OSError):
+                each.rmdir()
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        return not group.exists()
+
+    wait_for(f"{group} is empty", gone, 30)

@@ -1,0 +1,183 @@
+"""The Debian package: a virtual environment below /usr/lib/gf-i2p, and what joins it to the system.
+
+The same source gives the same bytes: times, modes, owners and the packing are fixed. The package has the extension
+modules of one version of Python, and depends on that version: on Debian 12, make the package with Python 3.11.
+"""
+
+import gzip
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+SCRIPTS: Final = ("postinst", "prerm", "postrm")
+HOME: Final = Path("usr/lib/gf-i2p")
+_UNIT: Final = "gf-i2p@.service"
+_PROGRAM: Final = """\
+#!/usr/lib/gf-i2p/bin/python3 -I
+import sys
+
+from gf_i2p.cli.main import main
+
+sys.exit(main())
+"""
+_SETTINGS: Final = "home = /usr/bin\ninclude-system-site-packages = false\n"
+_CONTROL: Final = """\
+Package: gf-i2p
+Version: {version}
+Architecture: {architecture}
+Maintainer: {maintainer}
+Installed-Size: {kib}
+Depends: python3 (>= {minor}), python3 (<< {next_minor}), libc6 (>= 2.28), adduser
+Suggests: i2pd
+Section: net
+Priority: optional
+Description: Garlic Farm server for I2P
+ The routers of one I2P service agree, by Raft, on who is alive and who publishes
+ the service's Meta LeaseSet2 (I2P proposal 150).
+ .
+ The unit gf-i2p@NAME runs the server whose directory is /var/lib/gf-i2p/NAME.
+"""
+_MAINTAINER: Final = "gf-i2p <gf-i2p@localhost>"
+
+
+class PackageError(Exception):
+    """A package cannot be made. The text says what is missing."""
+
+
+def debian_version(version: str) -> str:
+    """Return Debian's form of a Python version: what comes before 1.0 sorts before 1.0.
+
+    1.0rc1 and 1.0.dev3 become 1.0~rc1 and 1.0~dev3.
+    """
+    return re.sub(r"\.?((?:a|b|rc|dev)\d+)", r"~\1", version)
+
+
+def install(wheel: Path, site: Path) -> None:
+    """Fill the folder `site` with the wheel and what it needs, by the lock `requirements/run.txt`.
+
+    Nothing there depends on the place of `site` or on the time.
+    """
+    version = wheel.name.split("-")[1]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    into = ["--no-build-isolation", "--target", str(site)]
+    _run([*pip, *into, "--require-hashes", "-r", str(ROOT / "requirements/run.txt")])
+    _run([*pip, *into, "--no-deps", "--no-index", "--find-links", str(wheel.parent), f"gf-i2p=={version}"])
+    shutil.rmtree(site / "bin", ignore_errors=True)  # programs with the path of this Python
+    for record in site.glob("*.dist-info/RECORD"):
+        lines = [line for line in record.read_text().splitlines() if not line.startswith(("bin/", "../"))]
+        record.write_text("\n".join(sorted(lines)) + "\n")
+    for cache in sorted(site.rglob("__pycache__")):
+        shutil.rmtree(cache)
+
+
+def make_package(site: Path, version: str, folder: Path, epoch: int) -> Path:
+    """Make the package of an installed `site` in `folder`; return its path.
+
+    `version`: as Python writes it. `epoch`: time of all files, in seconds since 1970. Raises `PackageError`.
+    """
+    if shutil.which("dpkg-deb") is None:
+        raise PackageError("dpkg-deb not found: it makes the Debian package; on another system there is none")
+    architecture = _run(["dpkg", "--print-architecture"]).strip()
+    package = folder / f"gf-i2p_{debian_version(version)}_{architecture}.deb"
+    with tempfile.TemporaryDirectory(prefix="gf-i2p-deb-") as directory:
+        stage = Path(directory) / "package"
+        _lay_out(stage, site, version, epoch)
+        files = [path for path in stage.rglob("*") if path.is_file() and not path.is_symlink()]
+        kib = sum(-(-path.stat().st_size // 1024) for path in files)
+        major, minor = sys.version_info[:2]
+        control = _CONTROL.format(
+            version=debian_version(version),
+            architecture=architecture,
+            maintainer=_MAINTAINER,
+            kib=kib,
+            minor=f"{major}.{minor}",
+            next_minor=f"{major}.{minor + 1}",
+        )
+        (stage / "DEBIAN").mkdir()
+        (stage / "DEBIAN/control").write_text(control)
+        for script in SCRIPTS:
+            shutil.copy(ROOT / "packaging/debian" / script, stage / "DEBIAN" / script)
+        _same_everywhere(stage, epoch)
+        _run(
+            # One thread, for a packing in parallel has other bytes.
+            ["dpkg-deb", "--root-owner-group", "-Zxz", "-z6", "--threads-max=1", "--build", str(stage), str(package)],
+            SOURCE_DATE_EPOCH=str(epoch),
+        )
+    return package
+
+
+def _lay_out(stage: Path, site: Path, version: str, epoch: int) -> None:
+    """Put all files of the package below `stage`."""
+    major, minor = sys.version_info[:2]
+    home = stage / HOME
+    shutil.copytree(site, home / f"lib/python{major}.{minor}/site-packages", symlinks=True)
+    (home / "pyvenv.cfg").write_text(_SETTINGS)
+    (home / "bin").mkdir()
+    (home / "bin/python3").symlink_to("/usr/bin/python3")
+    texts = {
+        "usr/bin/gf-i2p": _PROGRAM,
+        f"lib/systemd/system/{_UNIT}": (ROOT / "packaging/debian" / _UNIT).read_text(),
+        "usr/share/doc/gf-i2p/copyright": (ROOT / "LICENSE").read_text(),
+    }
+    for shell, place in {
+        "bash": "usr/share/bash-completion/completions/gf-i2p",
+        "zsh": "usr/share/zsh/vendor-completions/_gf-i2p",
+    }.items():
+        texts[place] = _with(site, ["-m", "gf_i2p.cli.main", "completion", shell])
+    for place, text in texts.items():
+        (stage / place).parent.mkdir(parents=True, exist_ok=True)
+        (stage / place).write_text(text)
+    packed = {
+        "usr/share/man/man1/gf-i2p.1.gz": _manual(site, version, epoch),
+        "usr/share/doc/gf-i2p/changelog.gz": (ROOT / "CHANGELOG.md").read_bytes(),
+    }
+    for place, content in packed.items():
+        (stage / place).parent.mkdir(parents=True, exist_ok=True)
+        (stage / place).write_bytes(gzip.compress(content, mtime=0))
+
+
+def _manual(site: Path, version: str, epoch: int) -> bytes:
+    with tempfile.TemporaryDirectory() as directory:
+        page = Path(directory) / "gf-i2p.1"
+        _run(
+            ["make", "--silent", "-o", f"{_venv()}/.test", "man", f"VENV={_venv()}", f"MAN={page}"],
+            PYTHONPATH=str(site),
+            SOURCE_DATE_EPOCH=str(epoch),
+        )
+        # The program of this environment is asked for its version; the package has its own.
+        first, rest = page.read_text().split("\n", 1)
+        return (re.sub(r'"gf-i2p [^"]*"', f'"gf-i2p {version}"', first) + "\n" + rest).encode()
+
+
+def _venv() -> Path:
+    return Path(sys.prefix)
+
+
+def _with(site: Path, arguments: list[str]) -> str:
+    return _run([sys.executable, *arguments], PYTHONPATH=str(site), PYTHONDONTWRITEBYTECODE="1")
+
+
+def _same_everywhere(stage: Path, epoch: int) -> None:
+    """Set the modes and times of all files: what the umask and the clock have made is gone."""
+    programs = {stage / "usr/bin/gf-i2p", *(stage / "DEBIAN" / script for script in SCRIPTS)}
+    for path in sorted(stage.rglob("*"), reverse=True):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path in programs else 0o644)
+        os.utime(path, (epoch, epoch), follow_symlinks=False)
+    stage.chmod(0o755)
+    os.utime(stage, (epoch, epoch))
+
+
+def _run(command: list[str], **environment: str) -> str:
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=1800
+    )
+    if done.returncode != 0:
+        raise PackageError(f"{' '.join(command[:4])}: {done.stdout}{done.stderr}")
+    return done.stdout

@@ -1,0 +1,128 @@
+"""`make dist`: wheel, source, Debian package, SBOM, constraints and SHA256SUMS, from the committed source."""
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from integration.packages.debian import ROOT, PackageError, install, make_package
+
+_PIN: Final = re.compile(r"^([A-Za-z0-9][^\s\\]*==[^\s\\]+(?: ; [^\\]+?)?) *\\?$", re.MULTILINE)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Make the files; return 0 when all are made."""
+    parser = argparse.ArgumentParser(prog="integration.packages.distribution", description=__doc__)
+    parser.add_argument("folder", type=Path, help="where the files are written; its older files are removed")
+    parser.add_argument("--only", choices=["python"], help="python: wheel and source, and no other file")
+    options = parser.parse_args(arguments)
+    try:
+        files = make(options.folder.absolute(), python_only=options.only == "python")
+    except PackageError as error:
+        print(f"dist: {error}", file=sys.stderr)
+        return 1
+    for file in files:
+        print(f"{file.stat().st_size:>12,} bytes  {file.name}")
+    return 0
+
+
+def make(folder: Path, *, python_only: bool = False) -> list[Path]:
+    """Make the files in `folder`, which is emptied first; return their paths. Raises `PackageError`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    epoch = source_epoch()
+    files = build_python(folder, epoch)
+    if python_only:
+        return files
+    wheel = next(file for file in files if file.suffix == ".whl")
+    version = wheel.name.split("-")[1]
+    with tempfile.TemporaryDirectory(prefix="gf-i2p-dist-") as directory:
+        site = Path(directory) / "site"
+        _say("installing the locked packages")
+        install(wheel, site)
+        _say("writing the list of parts (SBOM)")
+        files.append(_parts(site, folder / f"gf_i2p-{version}.cdx.json"))
+        _say("packing for Debian")
+        files.append(make_package(site, version, folder, epoch))
+    files.append(folder / f"gf_i2p-{version}-constraints.txt")
+    files[-1].write_text(constraints((ROOT / "requirements/run.txt").read_text()))
+    sums = folder / "SHA256SUMS"
+    sums.write_text("".join(f"{digest(file)}  {file.name}\n" for file in sorted(files)))
+    return [*files, sums]
+
+
+def source_epoch() -> int:
+    """Return the time of the source in seconds since 1970: SOURCE_DATE_EPOCH, or the time of the last commit."""
+    if (given := os.environ.get("SOURCE_DATE_EPOCH")) is not None:
+        return int(given)
+    return int(_run(["git", "log", "-1", "--format=%ct"]))
+
+
+def build_python(folder: Path, epoch: int) -> list[Path]:
+    """Build wheel and source in `folder`. What git ignores is in none of the two."""
+    _say("building wheel and source")
+    before = os.umask(0o022)  # an archive has the modes of the files
+    try:
+        command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(folder)]
+        _run(command, SOURCE_DATE_EPOCH=str(epoch))
+    finally:
+        os.umask(before)
+    return sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
+
+
+def constraints(lock: str) -> str:
+    """Return the versions of a lock without the hashes, for `pip install --constraint`."""
+    return "".join(f"{pin}\n" for pin in _PIN.findall(re.sub(r"^\s*#.*\n", "", lock, flags=re.MULTILINE)))
+
+
+def digest(file: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _parts(site: Path, file: Path) -> Path:
+    """Write the parts of an installed program as CycloneDX."""
+    with tempfile.TemporaryDirectory() as directory:
+        venv = Path(directory)
+        (venv / "bin").mkdir()
+        (venv / "bin/python").symlink_to(sys.executable)
+        (venv / "pyvenv.cfg").write_text(f"home = {Path(sys.base_prefix) / 'bin'}\n")
+        packages = venv / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+        packages.parent.mkdir(parents=True)
+        packages.symlink_to(site)
+        command = [
+            sys.executable,
+            "-m",
+            "cyclonedx_py",
+            "environment",
+            "--output-reproducible",
+            "--output-format",
+            "JSON",
+        ]
+        _run([*command, "--pyproject", "pyproject.toml", "--output-file", str(file), str(venv)])
+    return file
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
+
+
+def _run(command: list[str], **environment: str) -> str:
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=1800
+    )
+    if done.returncode != 0:
+        raise PackageError(f"{' '.join(command[:4])}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

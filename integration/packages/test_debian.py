@@ -1,0 +1,110 @@
+"""The Debian package in a clean root with systemd: installed, started, killed, upgraded, removed, purged."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.containers.__main__ import cache_directory
+from integration.packages.clean_root import CleanRoot, booted, lacking, wait_for
+
+UNITS = [f"gf-i2p@server-{number}.service" for number in (1, 2, 3)]
+STATE = "/var/lib/gf-i2p"
+
+pytestmark = [pytest.mark.timeout(1800)]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[CleanRoot]:
+    if reason := lacking():
+        pytest.skip(reason)
+    directory = tmp_path / "root"
+    directory.mkdir()
+    with booted(directory, cache_directory()) as running:
+        yield running
+
+
+def package(dist: Path) -> Path:
+    (file,) = dist.glob("*.deb")
+    return file
+
+
+def bring(root: CleanRoot, file: Path) -> str:
+    """Copy a package into the root; return its path there."""
+    place = root.directory / "opt" / file.name
+    # By the host: a process outside sees the root's disk, for only /dev, /proc, /sys and /run are mounts there.
+    place.write_bytes(file.read_bytes())
+    return f"/opt/{file.name}"
+
+
+def next_version(file: Path, folder: Path) -> Path:
+    """Pack the same files as a later version."""
+    unpacked, later = folder / "unpacked", folder / "gf-i2p_99_all.deb"
+    subprocess.run(["dpkg-deb", "--raw-extract", str(file), str(unpacked)], check=True)
+    control = unpacked / "DEBIAN/control"
+    lines = ["Version: 99" if line.startswith("Version:") else line for line in control.read_text().splitlines()]
+    control.write_text("\n".join(lines) + "\n")
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", str(unpacked), str(later)], check=True)
+    return later
+
+
+def shown(root: CleanRoot, unit: str, name: str) -> str:
+    return root.run("systemctl", "show", unit, f"--property={name}", "--value").strip()
+
+
+def test_life_of_a_package(dist: Path, root: CleanRoot, tmp_path: Path) -> None:
+    before = root.files()
+    first = bring(root, package(dist))
+    root.run("dpkg", "--install", first)
+    assert root.run("gf-i2p", "--version").split()[1] in package(dist).name.replace("~", ".")
+    for place in ("/usr/share/man/man1/gf-i2p.1.gz", "/usr/share/bash-completion/completions/gf-i2p"):
+        assert place in root.files()
+
+    servers = [f"--server={number}=tcp://127.0.0.1:{9000 + number}" for number in (1, 2, 3)]
+    root.run("gf-i2p", "init", STATE, "--profile=lan", *servers, user="gf-i2p")
+    root.run("systemctl", "enable", "--now", *UNITS)
+    assert [shown(root, unit, "ActiveState") for unit in UNITS] == ["active"] * 3, "ready by their own word"
+    wait_for("a leader", lambda: "leader   none" not in root.run("gf-i2p", "status", f"{STATE}/server-1"), 60)
+    root.run("gf-i2p", "post", f"{STATE}/server-1", "before")
+
+    root.run("systemctl", "reload", UNITS[0])
+    assert "reloaded" in root.run("journalctl", "--unit", UNITS[0])
+
+    root.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNITS[1])
+    wait_for("systemd starts it again", lambda: shown(root, UNITS[1], "NRestarts") == "1", 60)
+    wait_for("it is ready again", lambda: shown(root, UNITS[1], "ActiveState") == "active", 60)
+
+    (root.directory / "etc/systemd/system" / f"{UNITS[2]}.d").mkdir()
+    (root.directory / "etc/systemd/system" / f"{UNITS[2]}.d/watchdog.conf").write_text("[Service]\nWatchdogSec=3\n")
+    root.run("systemctl", "daemon-reload")
+    root.run("systemctl", "restart", UNITS[2])
+    root.run("systemctl", "kill", "--kill-whom=main", "--signal=STOP", UNITS[2])
+    wait_for("the watchdog ends a stuck one", lambda: "Watchdog timeout" in root.run("journalctl", "-u", UNITS[2]), 60)
+    wait_for("it is started again", lambda: shown(root, UNITS[2], "ActiveState") == "active", 120)
+
+    mains = [shown(root, unit, "MainPID") for unit in UNITS]
+    later = bring(root, next_version(package(dist), tmp_path))
+    root.run("dpkg", "--install", later)
+    assert [shown(root, unit, "ActiveState") for unit in UNITS] == ["active"] * 3
+    assert not set(mains) & {shown(root, unit, "MainPID") for unit in UNITS}, "all run the new version"
+    wait_for("a leader", lambda: "leader   none" not in root.run("gf-i2p", "status", f"{STATE}/server-2"), 60)
+    assert "before" in root.run("gf-i2p", "entries", f"{STATE}/server-2")
+
+    root.run("dpkg", "--remove", "gf-i2p")
+    assert {shown(root, unit, "ActiveState") for unit in UNITS} <= {"inactive", "failed"}
+    assert "/usr/lib/gf-i2p" not in root.files()
+    assert "they and the user gf-i2p stay" in root.run("dpkg", "--purge", "gf-i2p")
+    assert root.run("getent", "passwd", "gf-i2p"), "whose directories these are"
+    assert f"{STATE}/server-1/gf-i2p.toml" in root.files()
+
+    # The operator removes what is his, and the package leaves nothing.
+    root.run("sh", "-c", f"rm -rf {STATE}/* {STATE}/.gitignore /etc/systemd/system/{UNITS[2]}.d")
+    root.run("dpkg", "--install", first)
+    root.run("dpkg", "--purge", "gf-i2p")
+    root.run("rm", first, later)
+    assert not root.run("getent", "passwd", "gf-i2p", check=False)
+    left = sorted(
+        path for path in root.files().keys() - before.keys() if not path.startswith(("/var/log", "/var/cache"))
+    )
+    assert [path for path in left if not path.startswith("/var/lib/dpkg") and not path.endswith("-")] == []

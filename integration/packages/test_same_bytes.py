@@ -1,0 +1,18 @@
+"""Two makes of one commit, in two folders, with other times, modes and umask: the same bytes."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from integration.packages.conftest import clone, make_dist
+
+
+@pytest.mark.timeout(1800)
+def test_two_makes_have_the_same_bytes(dist: Path, tmp_path: Path) -> None:
+    source = clone(tmp_path / "some" / "other place")
+    for path in source.rglob("*"):
+        if path.is_file() and ".git" not in path.parts:
+            path.chmod(0o700 if os.access(path, os.X_OK) and path.stat().st_mode & 0o100 else 0o600)
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+    assert (make_dist(source, umask=0o077) / "SHA256SUMS").read_text() == (dist / "SHA256SUMS").read_text()

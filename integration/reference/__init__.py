@@ -1,0 +1,1 @@
+"""Makes the pages of docs/reference/ that follow from the code: `make reference`."""

@@ -1,0 +1,83 @@
+"""Releases, each installed in a virtual environment of its own, from the commit in `releases.toml`."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+RELEASES: Final = Path(__file__).with_name("releases.toml")
+PLACE: Final = ROOT / "build" / "upgrades"
+
+
+class ReleaseMissingError(OSError):
+    """The release cannot be installed; `str()` says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release, or an earlier state."""
+
+    name: str
+    commit: str
+    """A tag, or a commit."""
+
+    @property
+    def _place(self) -> Path:
+        return PLACE / f"{self.name}-{self.commit}"
+
+    @property
+    def python(self) -> Path:
+        """The interpreter that has this release, after `install`."""
+        return self._place / "venv" / "bin" / "python"
+
+    def install(self) -> None:
+        """Install the release with the packages that the release has locked. Does nothing when the release is there.
+
+        Raises `ReleaseMissingError`. Takes a minute, and needs the index of packages.
+        """
+        done = self._place / "installed"
+        if done.exists():
+            return
+        shutil.rmtree(self._place, ignore_errors=True)
+        source = self._place / "source"
+        source.mkdir(parents=True)
+        archive = subprocess.run(
+            ["git", "archive", "--format=tar", self.commit], cwd=ROOT, capture_output=True, check=False
+        )
+        if archive.returncode:
+            raise ReleaseMissingError(
+                f"{self.name}: {archive.stderr.decode(errors='replace').strip()}. Is this clone shallow? Then run: "
+                "git fetch --unshallow --tags"
+            )
+        subprocess.run(["tar", "-x", "-C", str(source)], input=archive.stdout, check=True)
+        _run([sys.executable, "-m", "venv", str(self._place / "venv")])
+        pip = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        for locked in ("build", "run"):
+            _run([*pip, "--no-build-isolation", "--require-hashes", "-r", f"{source}/requirements/{locked}.txt"])
+        _run([*pip, "--no-build-isolation", "--no-deps", str(source)])
+        done.touch()
+
+
+def environment() -> dict[str, str]:
+    """Return the variables for another release's interpreter: it must find no module of this source."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | {
+        "PYTHONSAFEPATH": "1"
+    }
+
+
+def releases() -> list[Release]:
+    """Read the list of releases, the oldest first."""
+    return [Release(each["name"], each["commit"]) for each in tomllib.loads(RELEASES.read_text())["releases"]]
+
+
+def _run(arguments: list[str]) -> None:
+    done = subprocess.run(
+        arguments, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if done.returncode:
+        raise ReleaseMissingError(f"{' '.join(arguments)} failed:\n{done.stdout}")

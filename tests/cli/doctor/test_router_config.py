@@ -1,0 +1,82 @@
+"""`gf-i2p router-config`: the fewest lines for each router, and the check beside scripted routers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gf_i2p.cli.doctor.router_lines import I2PD_FILE, JAVA_ROUTER, JAVA_SAM, i2pd_lines, java_lines
+from gf_i2p.cli.main import main
+from gf_i2p.node.files.router_settings import RouterTable
+from tests.cli.program import gf
+from tests.cli.routers import Place, ScriptedRouter
+from tests.transport.harness import Identity
+
+
+@pytest.mark.parametrize(
+    ("settings", "lines"),
+    [
+        ({}, ["[i2cp]", "enabled = true"]),
+        ({"i2cp": "127.0.0.1:7000"}, ["[i2cp]", "enabled = true", "port = 7000"]),
+        ({"sam": "[::1]:7656"}, ["[sam]", "address = ::1", "[i2cp]", "enabled = true"]),
+        ({"way": "socks5", "proxy": "127.0.0.1:4447"}, ["[i2cp]", "enabled = true"]),
+        ({"way": "socks5"}, ["[socksproxy]", "port = 4444", "[i2cp]", "enabled = true"]),
+        (
+            {"i2pcontrol": "https://127.0.0.1:7650/"},
+            ["[i2cp]", "enabled = true", "[i2pcontrol]", "enabled = true", "password = …"],
+        ),
+    ],
+)
+def test_i2pd_is_told_only_what_it_does_not_do_by_itself(settings: dict[str, Any], lines: list[str]) -> None:
+    assert i2pd_lines(RouterTable(**settings)) == {I2PD_FILE: lines}
+
+
+def test_java_is_told_only_what_it_does_not_do_by_itself() -> None:
+    assert java_lines(RouterTable()) == {JAVA_SAM: ["clientApp.0.startOnLoad=true"]}
+    assert java_lines(RouterTable(i2cp="127.0.0.1:7000", sam="127.0.0.1:7001")) == {
+        JAVA_ROUTER: ["i2cp.hostname=127.0.0.1", "i2cp.port=7000"],
+        JAVA_SAM: [
+            "clientApp.0.startOnLoad=true",
+            "clientApp.0.args=sam.keys 127.0.0.1 7001 i2cp.tcp.host=127.0.0.1 i2cp.tcp.port=7000",
+        ],
+    }
+
+
+def test_what_is_printed_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["router-config", "--i2pd"]) == 0
+    assert capsys.readouterr().out == (
+        "# i2pd.conf\n[i2cp]\nenabled = true\n# then: systemctl restart i2pd; gf-i2p router-config --i2pd --check\n"
+    )
+    assert main(["router-config", "--java", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer == {"ok": True, "router": "java", "files": {JAVA_SAM: ["clientApp.0.startOnLoad=true"]}}
+
+
+def test_the_kind_of_router_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["router-config"])
+    assert left.value.code == 2
+    assert "--i2pd" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("java", [False, True], ids=["i2pd", "java"])
+async def test_the_running_router_is_checked(tmp_path: Path, identity: Identity, java: bool) -> None:
+    kind, other = ("--java", "--i2pd") if java else ("--i2pd", "--java")
+    async with ScriptedRouter(identity, java=java) as router:
+        place = Place(tmp_path, router)
+        code, output, _ = await gf("router-config", kind, place.directory, "--check", "--json")
+        found = {check["name"]: check["state"] for check in json.loads(output)["checks"]}
+        assert (code, set(found.values())) == (0, {"ok"}), output
+        assert {"router", "proxy", "SAM", "I2CP", "clock", "i2pcontrol"} <= found.keys()
+        code, output, _ = await gf("router-config", other, place.directory, "--check", "--json")
+        found = {check["name"]: check["state"] for check in json.loads(output)["checks"]}
+        assert (code, found["I2CP"]) == (1, "fail"), "another kind of router than the operator thinks"
+
+
+async def test_an_interface_that_is_off_is_named(tmp_path: Path, identity: Identity) -> None:
+    async with ScriptedRouter(identity, without=("i2cp",)) as router:
+        place = Place(tmp_path, router)
+        code, output, _ = await gf("router-config", "--i2pd", "--check", place.directory)
+    assert code == 1
+    assert "section [i2cp]: enabled = true" in " ".join(output.split())
