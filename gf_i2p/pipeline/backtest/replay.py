@@ -10,13 +10,16 @@ A history keeps the meaning of a value's JSON, and not the bytes. So the replay 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from gf_i2p.farm.admin_entries import AdminEntry, Administration
 from gf_i2p.farm.choice.publisher import Branch, SetEntry
 from gf_i2p.farm.parameters import NAMES, Parameters
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
 from gf_i2p.farm.state import FarmState, read_entry
+
+if TYPE_CHECKING:
+    from gf_i2p.pipeline.backtest.replay_measures import ReplayMeter
 
 SERVERS: Final = "servers"
 """The kind of a Configuration entry; the kinds of Application entries make no difference here."""
@@ -99,7 +102,6 @@ class ParameterRun:
         self.branches: tuple[Branch, ...] = ()
         self._cluster = cluster
         self._listed: object = None
-        self._most = 0
         self.state = self._new()
 
     def _new(self) -> FarmState:
@@ -130,35 +132,15 @@ class ParameterRun:
         return publisher_changed, listing
 
 
-class ReplayListener(Protocol):
-    """The calls by which a replay reports to the object that measures the runs."""
-
-    def begins(self, servers: Sequence[int]) -> None:
-        """The log has a gap: the replay begins anew with these servers, without earlier records."""
-
-    def configured(self, servers: Sequence[int]) -> None:
-        """The farm has these servers from now on. Called before any run has taken in the change."""
-
-    def heard(self, record: StatusRecord) -> None:
-        """A server or member of the farm has posted a record. Called before any run has taken in the record."""
-
-    def decided(self, run: int, *, publisher_changed: bool, listing: bool, by_admin: bool) -> None:
-        """A run's publisher, mode or published set has changed.
-
-        `run`: number of the run. `publisher_changed`: the publisher or the mode has changed. `listing`: the set has
-        changed. `by_admin`: an administrator's entry is the cause.
-        """
-
-
 class Replay:
     """The replay of one farm's log with several parameter sets at once: each entry is parsed once for all sets."""
 
     def __init__(
-        self, farm: str, sets: Sequence[Mapping[str, Any]] = ({},), watcher: ReplayListener | None = None
+        self, farm: str, sets: Sequence[Mapping[str, Any]] = ({},), watcher: "ReplayMeter | None" = None
     ) -> None:
         """`sets`: parameter sets that `grid.checked` has checked. {} stands for the live parameters.
 
-        A set has the fixed value of each parameter, by the parameter's name in the log.
+        A set has the fixed value of each parameter, by the parameter's name in the log. `watcher`: measures the runs.
         """
         self.farm = farm
         self.runs = [ParameterRun(farm, fixed) for fixed in sets]

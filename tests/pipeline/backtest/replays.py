@@ -8,7 +8,7 @@ from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState
 from gf_i2p.pipeline.backtest.measures import Measures
 from gf_i2p.pipeline.backtest.replay import Decision, Replay, ReplayedEntry
-from gf_i2p.pipeline.backtest.replay_measures import Trial
+from gf_i2p.pipeline.backtest.replay_measures import ReplayMeter
 from gf_i2p.simulator.facts import Voters
 from gf_i2p.simulator.life.farm import FarmLife
 from gf_i2p.simulator.life.plan import draw
@@ -102,7 +102,7 @@ def decisions(farm: str, rows: Iterable[ReplayedEntry]) -> Iterator[Decision]:
 
 def measure(farm: str, rows: Iterable[ReplayedEntry], sets: Sequence[Mapping[str, Any]] = ({},)) -> list[Measures]:
     """Measure some parameter sets on a log."""
-    trial = Trial(farm, sets)
+    meter = ReplayMeter(farm, sets)
     for row in rows:
-        trial.feed(row)
-    return trial.results()
+        meter.replay.feed(row)
+    return meter.results()
