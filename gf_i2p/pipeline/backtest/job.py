@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set
 from gf_i2p.pipeline.backtest.measures import WEIGHTS, Counts, Weights
 from gf_i2p.pipeline.backtest.recommendation import Tried, advise
-from gf_i2p.pipeline.backtest.replay import SERVERS, Decision, ReplayedEntry
+from gf_i2p.pipeline.backtest.replay import SERVERS, ReplayedEntry
 from gf_i2p.pipeline.backtest.replay_measures import ReplayMeter
 from gf_i2p.pipeline.backtest.result_rows import BacktestRow
 from gf_i2p.pipeline.days import DAY_MS
@@ -72,7 +71,7 @@ _RESULT: Final = (
     | {"cost": pa.float64(), "superseded": pa.int64(), "gaps": pa.int64()}
 )
 _OUTPUT: Final = pa.schema({"what": pa.string()} | _DECISION | _DAY | _RESULT)
-_ADVISED: Final = pa.schema(
+ADVISED: Final = pa.schema(
     _RESULT
     | {
         "recommended": pa.bool_(),
@@ -83,6 +82,7 @@ _ADVISED: Final = pa.schema(
         "advice": pa.string(),
     }
 )
+"""The columns of the table `backtest`."""
 _STORED: Final = (
     "farm string, `index` bigint, term bigint, received_ms bigint, kind string, value string, raw binary, "
     "servers array<bigint>"
@@ -166,7 +166,7 @@ def backtest(
         days.coalesce(_FILES).write.mode("overwrite").parquet(lake.path("backtest_days"))
         tell("choosing parameters")
         played = output.where("what != 'decision'").select("what", "day", *_RESULT).groupBy("farm")
-        advised = played.applyInArrow(_advise_farm, columns(_ADVISED)).coalesce(1)
+        advised = played.applyInArrow(_advise_farm, columns(ADVISED)).coalesce(1)
         advised.sortWithinPartitions("farm", "cost", "set").write.mode("overwrite").parquet(lake.path("backtest"))
     finally:
         output.unpersist()
@@ -251,7 +251,7 @@ def _replay_tasks(
 
 
 def _advise_farm(played: pa.Table) -> pa.Table:
-    """Recommend a set for one farm. For `applyInArrow`: takes the farm's days and results, and returns `_ADVISED`."""
+    """Recommend a set for one farm. For `applyInArrow`: takes the farm's days and results, and returns `ADVISED`."""
     days: dict[int, list[dict[str, Any]]] = {}
     is_day = pc.equal(played["what"], "day")
     for row in played.filter(is_day).select(["set", "day", "farm_ms", "cost"]).to_pylist():
@@ -271,7 +271,7 @@ def _advise_farm(played: pa.Table) -> pa.Table:
         row["advice"] = " ".join([advice.why, *advice.hints]) if row["live"] else None
         if gain is not None:
             row |= {"gain": gain.share, "gain_low": gain.low, "gain_high": gain.high, "saved_s": gain.seconds}
-    return pa.Table.from_pylist(results, schema=_ADVISED)
+    return pa.Table.from_pylist(results, schema=ADVISED)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, ReplayedEntry]]:
@@ -299,19 +299,9 @@ def play(
     for row in log:
         changed_runs = meter.replay.feed(row)
         if changed_runs and changed_runs[0] == 0 and chunk == 0:  # set 0 of chunk 0 is the live set
-            yield _decision_row(farm, meter.replay.decision(0, row))
+            yield {"what": "decision", **meter.replay.decision(row)}
     if row is not None:
         yield from _results_of(meter, chunk, len(chunks), weights)
-
-
-def _decision_row(farm: str, decision: Decision) -> dict[str, Any]:
-    values = {name: getattr(decision, name) for name in _DECISION if name not in ("farm", "listed")}
-    listed = [
-        {name: getattr(entry, name) for name in ("type", "cost", "owner")}
-        | {"hash": to_base64(entry.hash), "branch": branch}
-        for branch, entry in decision.listed
-    ]
-    return {"what": "decision", "farm": farm, **values, "listed": listed}
 
 
 def _results_of(meter: ReplayMeter, chunk: int, chunks: int, weights: Weights) -> Iterator[dict[str, Any]]:

@@ -13,12 +13,26 @@ from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.days import ALL_DAYS, HOUR_MS, Span
-from gf_i2p.pipeline.health.status_reports import FRESH_MS, MEMORY_MS, day_of, hour_of, number_column, reports
+from gf_i2p.pipeline.health.status_reports import (
+    FRESH_MS,
+    MEMORY_MS,
+    day_of,
+    hour_of,
+    inner_figures,
+    lasting_reports,
+    number_column,
+    reports,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _PLACE: Final = ("farm", "server", "destination")
+DESTINATION_HOURS: Final = (
+    "farm string, day string, server bigint, hour_ms bigint, watched_ms bigint, records bigint, destination string, "
+    "availability double, flaps bigint, connections double, load double"
+)
+"""The columns of the table `destination_hours` that other jobs read."""
 
 
 def destination_hours(
@@ -81,41 +95,20 @@ def destination_hours(
 
 def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
     """Return the figures of each destination and hour that follow from the records of that hour alone."""
-    status = reports(entries, fn.col("record.destinations").alias("named"))
-    in_order = Window.partitionBy("farm", "server", "hour_ms").orderBy("received_ms", "index", "term")
-    lasts = fn.lead("received_ms").over(in_order) - fn.col("received_ms")
-    leaves = status.withColumn("lasts_ms", lasts).withColumn("leaf", fn.explode(_each_once("named")))
-    leaf_reports = leaves.select(
-        "farm",
-        "server",
-        "hour_ms",
-        "received_ms",
-        "index",
-        "term",
-        "lasts_ms",
-        fn.col("leaf.hash").alias("destination"),
-        (fn.col("leaf.up") & fn.col("up")).alias("up"),
-        number_column(fn.col("leaf.currentConnections")).alias("connections"),
-        number_column(fn.col("leaf.configuredConnections")).alias("most"),
+    status = lasting_reports(entries, fn.col("record.destinations").alias("named"))
+    leaves = status.withColumn("leaf", fn.explode(_each_once("named"))).withColumns(
+        {
+            "destination": fn.col("leaf.hash"),
+            "up": fn.col("leaf.up") & fn.col("up"),
+            "connections": number_column(fn.col("leaf.currentConnections")),
+            "most": number_column(fn.col("leaf.configuredConnections")),
+        }
     )
-    by_destination = Window.partitionBy("farm", "server", "hour_ms", "destination")
-    in_its_order = by_destination.orderBy("received_ms", "index", "term")
-    up, was_up, lasts_ms = fn.col("up"), fn.col("was_up"), fn.col("lasts_ms")
-    rows = leaf_reports.withColumns(
-        {"was_up": fn.lag("up").over(in_its_order), "next_up": fn.lead("up").over(in_its_order)}
-    )
-    return rows.groupBy("farm", "server", "hour_ms", "destination").agg(
-        fn.count("*").alias("records"),
-        fn.count_if(up).alias("up_records"),
-        fn.min("received_ms").alias("first_ms"),
-        fn.max("received_ms").alias("last_ms"),
-        fn.max(fn.when(was_up.isNull(), up)).alias("first_up"),
-        fn.max(fn.when(fn.col("next_up").isNull(), up)).alias("last_up"),
-        fn.max(lasts_ms.isNull()).alias("stands"),
-        fn.coalesce(fn.sum(fn.when(up & lasts_ms.isNotNull(), fn.least(lasts_ms, fn.lit(fresh_ms)))), fn.lit(0)).alias(
-            "inner_up_ms"
-        ),
-        fn.count_if(up != was_up).alias("inner_flaps"),
+    return inner_figures(
+        leaves,
+        _PLACE,
+        fresh_ms,
+        fn.max(fn.col("lasts_ms").isNull()).alias("stands"),
         fn.avg("connections").alias("connections"),
         fn.avg(fn.try_divide("connections", "most")).alias("load"),
     )

@@ -16,12 +16,32 @@ from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.days import ALL_DAYS, HOUR_MS, Span
-from gf_i2p.pipeline.health.status_reports import FRESH_MS, MEMORY_MS, day_of, hour_of, numbers, reports
+from gf_i2p.pipeline.health.status_reports import (
+    FRESH_MS,
+    MEMORY_MS,
+    day_of,
+    hour_of,
+    inner_figures,
+    lasting_reports,
+    number_column,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_MEANS: Final = ("lag_ms", "tunnels", "in_bytes_s", "out_bytes_s", "known_peers")
+MEANS: Final = {
+    "lag_ms": "jobLag",
+    "tunnels": "participatingTunnels",
+    "in_bytes_s": "currentInboundBandwidth",
+    "out_bytes_s": "currentOutboundBandwidth",
+    "known_peers": "knownPeers",
+}
+"""The columns that are means of a router's number, and the number's name in the record."""
+SERVER_HOURS: Final = (
+    "farm string, day string, server bigint, hour_ms bigint, watched_ms bigint, records bigint, availability double, "
+    "flaps bigint, gaps bigint, longest_gap_ms bigint, skew_ms double, " + ", ".join(f"{name} double" for name in MEANS)
+)
+"""The columns of the table `server_hours` that other jobs read."""
 _COLUMNS: Final = (
     "farm",
     "hour_ms",
@@ -67,7 +87,7 @@ def server_hours(
     tail_ms = fn.least(last + fresh_ms, end) - last
     tail_gap_ms = _not_negative(end - (last + fresh_ms))
     up_ms = (
-        fn.coalesce(fn.col("inner_up_ms"), fn.lit(0))
+        fn.col("inner_up_ms")
         + fn.when(fn.col("before_up"), head_ms).otherwise(0)
         + fn.when(fn.col("last_up"), tail_ms).otherwise(0)
     )
@@ -90,34 +110,21 @@ def server_hours(
 
 def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
     """Return the figures of each hour for the time from that hour's first record to its last record."""
-    status = reports(
+    numbers = (number_column(fn.col(f"record.router.{name}")).alias(column) for column, name in MEANS.items())
+    rows = lasting_reports(
         entries,
         (fn.col("record.date") - fn.col("received_ms")).alias("ahead_ms"),
-        fn.coalesce(fn.col("record.meta.publishing"), fn.lit(False)).alias("publishing"),
-        *numbers(),
+        fn.coalesce(fn.col("record.meta.publishing"), fn.lit(False)).cast("double").alias("publishing"),
+        *numbers,
     )
-    in_order = Window.partitionBy("farm", "server", "hour_ms").orderBy("received_ms", "index", "term")
-    up, was_up, lasts = fn.col("up"), fn.col("was_up"), fn.col("lasts_ms")
-    rows = status.withColumns(
-        {
-            "lasts_ms": fn.lead("received_ms").over(in_order) - fn.col("received_ms"),
-            "was_up": fn.lag("up").over(in_order),
-        }
-    )
-    return rows.groupBy("farm", "server", "hour_ms").agg(
-        fn.count("*").alias("records"),
-        fn.count_if(up).alias("up_records"),
-        fn.min("received_ms").alias("first_ms"),
-        fn.max("received_ms").alias("last_ms"),
-        fn.max(fn.when(was_up.isNull(), up)).alias("first_up"),
-        fn.max(fn.when(lasts.isNull(), up)).alias("last_up"),
-        fn.sum(fn.when(up & lasts.isNotNull(), fn.least(lasts, fn.lit(fresh_ms)))).alias("inner_up_ms"),
-        fn.count_if(lasts > fresh_ms).alias("inner_gaps"),
-        fn.max(lasts - fresh_ms).alias("inner_gap_ms"),
-        fn.count_if(up != was_up).alias("inner_flaps"),
-        fn.avg("ahead_ms").alias("ahead_ms"),
-        fn.avg(fn.col("publishing").cast("double")).alias("publishing"),
-        *(fn.avg(name).alias(name) for name in _MEANS),
+    lasts_ms = fn.col("lasts_ms")
+    return inner_figures(
+        rows,
+        ("farm", "server"),
+        fresh_ms,
+        fn.count_if(lasts_ms > fresh_ms).alias("inner_gaps"),
+        fn.max(lasts_ms - fresh_ms).alias("inner_gap_ms"),
+        *(fn.avg(name).alias(name) for name in ("ahead_ms", "publishing", *MEANS)),
     )
 
 
@@ -144,8 +151,8 @@ def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) ->
     to = fn.coalesce(fn.col("next_hour_ms") - HOUR_MS, last_hour)
     spread = hours.withColumn("each_ms", fn.explode(fn.sequence("hour_ms", to, fn.lit(HOUR_MS))))
     same_hour = fn.col("each_ms") == fn.col("hour_ms")
-    of_hour = ("first_ms", "last_ms", "first_up", "last_up", "inner_up_ms", "inner_gap_ms", "ahead_ms", "publishing")
-    counts = ("records", "up_records", "inner_gaps", "inner_flaps")
+    of_hour = ("first_ms", "last_ms", "first_up", "last_up", "inner_gap_ms", "ahead_ms", "publishing")
+    counts = ("records", "up_records", "inner_up_ms", "inner_gaps", "inner_flaps")
     filled = spread.select(
         "farm",
         "server",
@@ -154,7 +161,7 @@ def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) ->
         "reach_ms",
         fn.when(same_hour, fn.col("past_ms")).otherwise(fn.coalesce("last_ms", "past_ms")).alias("before_ms"),
         fn.when(same_hour, fn.col("past_up")).otherwise(fn.coalesce("last_up", "past_up")).alias("before_up"),
-        *(fn.when(same_hour, fn.col(name)).alias(name) for name in (*of_hour, *_MEANS)),
+        *(fn.when(same_hour, fn.col(name)).alias(name) for name in (*of_hour, *MEANS)),
         *(fn.coalesce(fn.when(same_hour, fn.col(name)), fn.lit(0)).alias(name) for name in counts),
     )
     return filled if span.since_ms is None else filled.where(fn.col("hour_ms") >= span.since_ms)

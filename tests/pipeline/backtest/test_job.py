@@ -14,7 +14,6 @@ import pytest
 from gf_i2p.cli.pipeline import backtest as command
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.farm.parameters import Parameters
-from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set, combined
 from gf_i2p.pipeline.backtest.job import (
     _OUTPUT,
@@ -101,10 +100,10 @@ def test_the_tables_hold_what_the_rows_give_without_spark(
     assert figures.decisions == table.count() > len(truth) > 10
     rows = table.where(table["farm"] == CLUSTER).orderBy("index").collect()
     assert [(each["index"], each["publisher"], each["mode"]) for each in rows] == [
-        (each.index, each.publisher, each.mode) for each in truth
+        (each["index"], each["publisher"], each["mode"]) for each in truth
     ]
     assert [[(entry["hash"], entry["cost"], entry["owner"]) for entry in each["listed"]] for each in rows] == [
-        [(to_base64(entry.hash), entry.cost, entry.owner) for _, entry in each.listed] for each in truth
+        [(entry["hash"], entry["cost"], entry["owner"]) for entry in each["listed"]] for each in truth
     ]
     measured = measure(CLUSTER, in_order, SETS)
     farms = {each[0].farm: each for each in results(spark, lake)}
