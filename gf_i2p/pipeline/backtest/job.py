@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import StorageLevel
+from pyspark.sql import functions as f
 
 from gf_i2p.pipeline.backtest.grid import Set
 from gf_i2p.pipeline.backtest.measures import WEIGHTS, Counts, Weights
@@ -128,9 +130,6 @@ def backtest(
     administrators' entries and Configurations count. `weights`: of the cost. `tell`: called with the name of each step.
     `one_farm`: refuse a lake with several farms. Raises `PipelineError`.
     """
-    from pyspark import StorageLevel  # noqa: PLC0415 -- an extra
-    from pyspark.sql import functions as f  # noqa: PLC0415
-
     assert sets[0] == {}
     began = time.monotonic()
     tell("looking which farms there are")
@@ -194,8 +193,6 @@ def _log(
 
     See `ReplayedEntry.is_gap`; the arguments are those of `backtest`.
     """
-    from pyspark.sql import functions as f  # noqa: PLC0415 -- an extra
-
     entries = tables.read_columns(spark, lake, "entries", _STORED)
     if farm is not None:
         entries = entries.where(f.col("farm") == farm)
@@ -214,8 +211,6 @@ def _rows_by_task(log: "DataFrame", tasks: Sequence[tuple[str, int]], partitions
     The tasks begin in the order of `tasks`. A task's rows are ordered by index. At the same index, entries come before
     gap rows, and higher terms come first.
     """
-    from pyspark.sql import functions as f  # noqa: PLC0415 -- an extra
-
     task_numbers = [(farm, chunk, number) for number, (farm, chunk) in enumerate(tasks)]
     numbers = log.sparkSession.createDataFrame(task_numbers, "farm string, chunk int, task int")
     rows = log.join(f.broadcast(numbers), "farm").repartitionById(partitions, f.col("task") % partitions)

@@ -114,7 +114,7 @@ class ReplayMeter:
         self._settled_ms = None
         for tally, run in zip(self._tallies, self._runs, strict=True):
             tally.publisher = None
-            tally.offices.clear()
+            tally.offices = Offices()
             tally.replaced, tally.listed, tally.past_listings = {}, {}, {}
             # The run tells only what is different behind the gap.
             tally.offices.change(passed, run.publisher, failover=self._failover)

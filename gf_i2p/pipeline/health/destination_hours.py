@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 _PLACE: Final = ("farm", "server", "destination")
 DESTINATION_HOURS: Final = (
-    "farm string, day string, server bigint, hour_ms bigint, watched_ms bigint, records bigint, destination string, "
-    "availability double, flaps bigint, connections double, load double"
+    "farm string, hour_ms bigint, server bigint, destination string, watched_ms bigint, records bigint, "
+    "availability double, flaps bigint, connections double, load double, day string"
 )
-"""The columns of the table `destination_hours` that other jobs read."""
+"""The columns of the table `destination_hours`."""
 
 
 def destination_hours(
@@ -77,18 +77,9 @@ def destination_hours(
         fn.max("reach_ms").alias("reach_ms"),
     )
     watched_ms = fn.least(hour + HOUR_MS, reach) - fn.col("begin_ms")
-    hours = rows.select(
-        "farm",
-        "hour_ms",
-        "server",
-        "destination",
-        watched_ms.alias("watched_ms"),
-        "records",
-        fn.coalesce(fn.try_divide("up_ms", watched_ms), fn.try_divide("up_records", "records")).alias("availability"),
-        "flaps",
-        "connections",
-        "load",
-        day_of(hour).alias("day"),
+    availability = fn.coalesce(fn.try_divide("up_ms", watched_ms), fn.try_divide("up_records", "records"))
+    hours = rows.withColumns({"watched_ms": watched_ms, "availability": availability, "day": day_of(hour)}).select(
+        *(column.split()[0] for column in DESTINATION_HOURS.split(", "))
     )
     return hours if span.since_ms is None else hours.where(hour >= span.since_ms)
 

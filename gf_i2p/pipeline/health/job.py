@@ -17,7 +17,7 @@ from gf_i2p.pipeline.errors import NothingToDoError, PipelineError
 from gf_i2p.pipeline.health.anomalies import EPISODES, anomalies
 from gf_i2p.pipeline.health.destination_hours import DESTINATION_HOURS, destination_hours
 from gf_i2p.pipeline.health.server_hours import SERVER_HOURS, server_hours
-from gf_i2p.pipeline.health.status_reports import extents, in_days
+from gf_i2p.pipeline.health.status_reports import extents, in_days, mean_availability
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import PARTITIONS, Lake
 
@@ -101,13 +101,10 @@ def summarize(
     `hours` is the number of hours, and `availability` (0 to 1) is of the watched time.
     """
     hours = _of_farm(tables.read_columns(spark, lake, "server_hours", SERVER_HOURS), farm).where(in_days(span))
-    watched, records = fn.sum("watched_ms"), fn.sum("records")
     by_server = hours.groupBy("farm", "server").agg(
         fn.count("*").alias("hours"),
-        records.alias("records"),
-        fn.coalesce(
-            fn.try_divide(fn.sum(fn.col("availability") * fn.col("watched_ms")), watched), fn.avg("availability")
-        ).alias("availability"),
+        fn.sum("records").alias("records"),
+        mean_availability(),
         fn.sum("gaps").alias("gaps"),
         fn.max("longest_gap_ms").alias("longest_gap_ms"),
         fn.sum("flaps").alias("flaps"),

@@ -38,30 +38,11 @@ MEANS: Final = {
 }
 """The columns that are means of a router's number, and the number's name in the record."""
 SERVER_HOURS: Final = (
-    "farm string, day string, server bigint, hour_ms bigint, watched_ms bigint, records bigint, availability double, "
-    "flaps bigint, gaps bigint, longest_gap_ms bigint, skew_ms double, " + ", ".join(f"{name} double" for name in MEANS)
+    "farm string, hour_ms bigint, server bigint, watched_ms bigint, records bigint, up_records bigint, "
+    "availability double, gaps bigint, longest_gap_ms bigint, flaps bigint, lag_ms double, skew_ms double, "
+    "tunnels double, in_bytes_s double, out_bytes_s double, known_peers double, publishing double, day string"
 )
-"""The columns of the table `server_hours` that other jobs read."""
-_COLUMNS: Final = (
-    "farm",
-    "hour_ms",
-    "server",
-    "watched_ms",
-    "records",
-    "up_records",
-    "availability",
-    "gaps",
-    "longest_gap_ms",
-    "flaps",
-    "lag_ms",
-    "skew_ms",
-    "tunnels",
-    "in_bytes_s",
-    "out_bytes_s",
-    "known_peers",
-    "publishing",
-    "day",
-)
+"""The columns of the table `server_hours`."""
 
 
 def server_hours(
@@ -105,7 +86,8 @@ def server_hours(
             "day": day_of(hour),
         }
     )
-    return hours.where((fn.col("watched_ms") > 0) | (fn.col("records") > 0)).select(*_COLUMNS)
+    names = [column.split()[0] for column in SERVER_HOURS.split(", ")]
+    return hours.where((fn.col("watched_ms") > 0) | (fn.col("records") > 0)).select(*names)
 
 
 def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":

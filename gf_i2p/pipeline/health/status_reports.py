@@ -90,6 +90,12 @@ def number_column(value: "Column") -> "Column":
     return fn.when(value.between(0, MAX_DATE_MS), value.cast("double"))
 
 
+def mean_availability() -> "Column":
+    """Return the availability of several hours, 0 to 1: the mean, by the watched time."""
+    covered, watched = fn.sum(fn.col("availability") * fn.col("watched_ms")), fn.sum("watched_ms")
+    return fn.coalesce(fn.try_divide(covered, watched), fn.avg("availability")).alias("availability")
+
+
 def extents(entries: "DataFrame") -> "DataFrame":
     """Return for each farm and server the times of its first report (`first_ms`) and of the farm's last (`reach_ms`).
 

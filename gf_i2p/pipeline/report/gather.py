@@ -22,7 +22,7 @@ from gf_i2p.pipeline.health.anomalies import EPISODES
 from gf_i2p.pipeline.health.destination_hours import DESTINATION_HOURS
 from gf_i2p.pipeline.health.episodes import Episode
 from gf_i2p.pipeline.health.server_hours import MEANS, SERVER_HOURS
-from gf_i2p.pipeline.health.status_reports import FRESH_MS
+from gf_i2p.pipeline.health.status_reports import FRESH_MS, mean_availability
 from gf_i2p.pipeline.lake.parquet_files import parquet_sizes
 from gf_i2p.pipeline.lake.paths import TABLES, Lake
 from gf_i2p.pipeline.lake.tables import read_columns
@@ -298,11 +298,10 @@ class _Farms:
 
 def _sums(hours: DataFrame, what: str, *more: Column) -> DataFrame:
     """Return the figures of each farm, `what` and stretch that servers and leaves have both."""
-    covered = sf.sum(sf.col("availability") * sf.col("watched_ms"))
     return hours.groupBy("farm", what, "at").agg(
         sf.count("*").alias("hours"),
         sf.sum("watched_ms").alias("watched_ms"),
-        sf.coalesce(sf.try_divide(covered, sf.sum("watched_ms")), sf.avg("availability")).alias("availability"),
+        mean_availability(),
         sf.sum("records").alias("records"),
         sf.sum("flaps").alias("flaps"),
         *more,
