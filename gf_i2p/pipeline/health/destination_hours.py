@@ -35,15 +35,9 @@ DESTINATION_HOURS: Final = (
 """The columns of the table `destination_hours`."""
 
 
-def destination_hours(
-    entries: "DataFrame",
-    extents: "DataFrame | None" = None,
-    span: Span = ALL_DAYS,
-    *,
-    fresh_ms: int = FRESH_MS,
-) -> "DataFrame":
+def destination_hours(entries: "DataFrame", extents: "DataFrame | None" = None, span: Span = ALL_DAYS) -> "DataFrame":
     """Return one row for each farm, server, destination and hour; the arguments are as for `server_hours`."""
-    figures = _inner_figures(entries, fresh_ms).join(_servers(entries, extents, span), ["farm", "server", "hour_ms"])
+    figures = _inner_figures(entries).join(_servers(entries, extents, span), ["farm", "server", "hour_ms"])
     in_order = Window.partitionBy(*_PLACE).orderBy("hour_ms")
     hour, first, last, reach = (fn.col(name) for name in ("hour_ms", "first_ms", "server_last_ms", "reach_ms"))
     recent = first - fn.col("past_ms") <= MEMORY_MS
@@ -64,7 +58,7 @@ def destination_hours(
     pieces = figures.withColumn("each_ms", fn.explode(fn.sequence(hour, to, fn.lit(HOUR_MS))))
     each = fn.col("each_ms")
     same_hour = each == hour
-    covered_ms = fn.least(last + fresh_ms, "stands_ms", each + HOUR_MS) - fn.greatest(last, each)
+    covered_ms = fn.least(last + FRESH_MS, "stands_ms", each + HOUR_MS) - fn.greatest(last, each)
     up_ms = fn.when(fn.col("stands") & fn.col("last_up") & (covered_ms > 0), covered_ms).otherwise(0)
     rows = pieces.groupBy(*_PLACE, each.alias("hour_ms")).agg(
         fn.sum(_if(same_hour, "records", 0)).alias("records"),
@@ -84,7 +78,7 @@ def destination_hours(
     return hours if span.since_ms is None else hours.where(hour >= span.since_ms)
 
 
-def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
+def _inner_figures(entries: "DataFrame") -> "DataFrame":
     """Return the figures of each destination and hour that follow from the records of that hour alone."""
     status = lasting_reports(entries, fn.col("record.destinations").alias("named"))
     leaves = status.withColumn("leaf", fn.explode(_each_once("named"))).withColumns(
@@ -98,7 +92,6 @@ def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
     return inner_figures(
         leaves,
         _PLACE,
-        fresh_ms,
         fn.max(fn.col("lasts_ms").isNull()).alias("stands"),
         fn.avg("connections").alias("connections"),
         fn.avg(fn.try_divide("connections", "most")).alias("load"),

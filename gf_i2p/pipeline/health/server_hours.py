@@ -45,28 +45,21 @@ SERVER_HOURS: Final = (
 """The columns of the table `server_hours`."""
 
 
-def server_hours(
-    entries: "DataFrame",
-    extents: "DataFrame | None" = None,
-    span: Span = ALL_DAYS,
-    *,
-    fresh_ms: int = FRESH_MS,
-) -> "DataFrame":
+def server_hours(entries: "DataFrame", extents: "DataFrame | None" = None, span: Span = ALL_DAYS) -> "DataFrame":
     """Return one row for each farm, server and hour, from the server's first hour to the farm's last hour.
 
     `entries`: the entries of the days of `span`, and of the day before. `extents`: `status_reports.extents` of all
-    entries of the lake; None: `entries` are all entries. `fresh_ms`: milliseconds for which a record counts at most, 1
-    to `HOUR_MS`.
+    entries of the lake; None: `entries` are all entries.
     """
-    filled = _with_silent(_inner_figures(entries, fresh_ms), extents, span)
+    filled = _with_silent(_inner_figures(entries), extents, span)
     hour, first, last, before = (fn.col(name) for name in ("hour_ms", "first_ms", "last_ms", "before_ms"))
     begin = fn.greatest(hour, fn.col("born_ms"))
     end = fn.least(hour + HOUR_MS, fn.col("reach_ms"))
     heard = fn.coalesce(first, end)  # until then, the last record before this hour counts
-    head_ms = _not_negative(fn.least(before + fresh_ms, heard) - begin)
-    head_gap_ms = _not_negative(heard - fn.greatest(begin, before + fresh_ms))  # greatest() leaves nulls out
-    tail_ms = fn.least(last + fresh_ms, end) - last
-    tail_gap_ms = _not_negative(end - (last + fresh_ms))
+    head_ms = _not_negative(fn.least(before + FRESH_MS, heard) - begin)
+    head_gap_ms = _not_negative(heard - fn.greatest(begin, before + FRESH_MS))  # greatest() leaves nulls out
+    tail_ms = fn.least(last + FRESH_MS, end) - last
+    tail_gap_ms = _not_negative(end - (last + FRESH_MS))
     up_ms = (
         fn.col("inner_up_ms")
         + fn.when(fn.col("before_up"), head_ms).otherwise(0)
@@ -90,7 +83,7 @@ def server_hours(
     return hours.where((fn.col("watched_ms") > 0) | (fn.col("records") > 0)).select(*names)
 
 
-def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
+def _inner_figures(entries: "DataFrame") -> "DataFrame":
     """Return the figures of each hour for the time from that hour's first record to its last record."""
     numbers = (number_column(fn.col(f"record.router.{name}")).alias(column) for column, name in MEANS.items())
     rows = lasting_reports(
@@ -103,9 +96,8 @@ def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
     return inner_figures(
         rows,
         ("farm", "server"),
-        fresh_ms,
-        fn.count_if(lasts_ms > fresh_ms).alias("inner_gaps"),
-        fn.max(lasts_ms - fresh_ms).alias("inner_gap_ms"),
+        fn.count_if(lasts_ms > FRESH_MS).alias("inner_gaps"),
+        fn.max(lasts_ms - FRESH_MS).alias("inner_gap_ms"),
         *(fn.avg(name).alias(name) for name in ("ahead_ms", "publishing", *MEANS)),
     )
 

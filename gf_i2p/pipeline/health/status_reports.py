@@ -61,17 +61,16 @@ def lasting_reports(entries: "DataFrame", *columns: "Column") -> "DataFrame":
     return reports(entries, *columns).withColumn("lasts_ms", lasts_ms)
 
 
-def inner_figures(rows: "DataFrame", place: Sequence[str], fresh_ms: int, *more: "Column") -> "DataFrame":
+def inner_figures(rows: "DataFrame", place: Sequence[str], *more: "Column") -> "DataFrame":
     """Return the figures of each place and hour that follow from the records of that hour alone.
 
-    `rows`: `lasting_reports`, with the columns `place`. `fresh_ms`: most milliseconds for which a record counts.
-    `more`: other sums.
+    `rows`: `lasting_reports`, with the columns `place`. `more`: other sums.
     """
     by_hour = (*place, "hour_ms")
     in_order = Window.partitionBy(*by_hour).orderBy(*_IN_ORDER)
     up, was_up, next_up, lasts_ms = (fn.col(name) for name in ("up", "was_up", "next_up", "lasts_ms"))
     beside = rows.withColumns({"was_up": fn.lag("up").over(in_order), "next_up": fn.lead("up").over(in_order)})
-    up_ms = fn.sum(fn.when(up & lasts_ms.isNotNull(), fn.least(lasts_ms, fn.lit(fresh_ms))))
+    up_ms = fn.sum(fn.when(up & lasts_ms.isNotNull(), fn.least(lasts_ms, fn.lit(FRESH_MS))))
     return beside.groupBy(*by_hour).agg(
         fn.count("*").alias("records"),
         fn.count_if(up).alias("up_records"),
