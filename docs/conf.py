@@ -20,6 +20,8 @@ myst_links_external_new_tab = False
 
 html_theme = "furo"
 html_title = f"gf-i2p {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
