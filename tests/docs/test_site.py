@@ -75,10 +75,9 @@ def test_what_is_loaded_from_elsewhere_is_found(tmp_path: Path, name: str, text:
 
 
 def test_every_link_between_pages_leads_to_a_file() -> None:
-    dead = []
+    dead: list[str] = []
     for page in sorted(DOCS.rglob("*.md")):
         text = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-        for target in re.findall(r"\]\((?!\w+:)([^)#\s]+)", text):
-            if not (page.parent / target).exists():
-                dead.append(f"{page.relative_to(ROOT)}: {target}")
+        targets = re.findall(r"\]\((?!\w+:)([^)#\s]+)", text)
+        dead += [f"{page.relative_to(ROOT)}: {each}" for each in targets if not (page.parent / each).exists()]
     assert not dead
