@@ -72,12 +72,3 @@ def is_outside(address: str) -> bool:
 def test_what_is_loaded_from_elsewhere_is_found(tmp_path: Path, name: str, text: str, outside: bool) -> None:
     (tmp_path / name).write_text(text)
     assert any(map(is_outside, loads(tmp_path / name))) is outside
-
-
-def test_every_link_between_pages_leads_to_a_file() -> None:
-    dead: list[str] = []
-    for page in sorted(DOCS.rglob("*.md")):
-        text = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-        targets = re.findall(r"\]\((?!\w+:)([^)#\s]+)", text)
-        dead += [f"{page.relative_to(ROOT)}: {each}" for each in targets if not (page.parent / each).exists()]
-    assert not dead
