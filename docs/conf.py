@@ -16,7 +16,7 @@ version = release = "" if "unknown" in __version__ else __version__
 
 extensions = ["myst_parser"]
 myst_heading_anchors = 4  # links name headings as they do on a forge
-myst_links_external_new_tab = False
+smartquotes = False  # "--json" stays as it is typed
 
 html_theme = "furo"
 html_title = f"gf-i2p {version}".strip()

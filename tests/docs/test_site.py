@@ -43,7 +43,8 @@ def loads(file: Path) -> Iterator[str]:
 @pytest.mark.slow  # builds all pages
 def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     options = ["--quiet", "--fresh-env", "--fail-on-warning", "--keep-going", "--builder", "html"]
-    command = [sys.executable, "-m", "sphinx", *options, "--doctree-dir", tmp_path / "trees", DOCS, tmp_path / "site"]
+    trees, site = str(tmp_path / "trees"), str(tmp_path / "site")
+    command = [sys.executable, "-m", "sphinx", *options, "--doctree-dir", trees, str(DOCS), site]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     files = [path for path in (tmp_path / "site").rglob("*") if path.suffix in {".html", ".css", ".js"}]

@@ -78,6 +78,11 @@ def test_a_terminal_shows_the_page_in_its_width() -> None:
     assert max(len(line) for line in _plain(shown).splitlines()) <= 60
 
 
+def test_commands_on_a_page_stay_in_one_line() -> None:
+    shown = _plain(on_a_terminal("help", "commands-members", columns=40))
+    assert "\n    gf-i2p members invite DIR|FILE [--code] ID=ENDPOINT [--into DIR]" in shown
+
+
 def _plain(shown: str) -> str:
     """Return the text without the terminal's control sequences."""
     return re.sub(r"\x1b\[[0-9;]*m", "", shown)
@@ -94,7 +99,7 @@ def test_other_commands_read_no_pages() -> None:
     """A command's start must not wait for pages and for what shows them."""
     code = (
         "import sys; from gf_i2p.cli.main import _parser; _parser(['completion', 'bash']);"
-        "assert not [m for m in sys.modules if 'help_pages' in m or m.startswith(('rich', 'markdown_it'))]"
+        "assert not [m for m in sys.modules if '.help_' in m or m.startswith(('rich', 'markdown_it'))]"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
