@@ -109,14 +109,15 @@ async def test_a_deaf_manager_stops_nobody(address: str) -> None:
     ("micros", "pid", "every"),
     [
         ("3000000", "", 1.0),
-        ("3000000", str(os.getpid()), 1.0),
+        ("3000000", "own", 1.0),
         ("3000000", "1", None),
         ("0", "", None),
         ("x", "", None),
     ],
 )
 def test_children_inherit_nothing(micros: str, pid: str, every: float | None) -> None:
-    environment = {"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": micros, "WATCHDOG_PID": pid, "HOME": "/"}
+    environment = {"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": micros, "HOME": "/"}
+    environment["WATCHDOG_PID"] = str(os.getpid()) if pid == "own" else pid
     assert ServiceManager.of_environment(environment)._every == every
     assert environment == {"HOME": "/"}
 
