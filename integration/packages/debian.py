@@ -63,11 +63,10 @@ def install(wheel: Path, site: Path) -> None:
 
     Nothing there depends on the place of `site` or on the time.
     """
-    version = wheel.name.split("-")[1]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     into = ["--no-build-isolation", "--target", str(site)]
     _run([*pip, *into, "--require-hashes", "-r", str(ROOT / "requirements/run.txt")])
-    _run([*pip, *into, "--no-deps", "--no-index", "--find-links", str(wheel.parent), f"gf-i2p=={version}"])
+    _run([*pip, *into, "--no-deps", "--no-index", str(wheel)])
     shutil.rmtree(site / "bin", ignore_errors=True)  # programs with the path of this Python
     for record in site.glob("*.dist-info/RECORD"):
         lines = [line for line in record.read_text().splitlines() if not line.startswith(("bin/", "../"))]
