@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker browser messages languages reference docs man dist release packages bench bench-i2p soak growth absence torture day upgrade audit alerts clean
+.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker browser messages languages reference docs man pictures dist release packages bench bench-i2p soak growth absence torture day upgrade audit alerts clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -129,7 +129,7 @@ growth absence torture day: $(VENV)/.test
 	@$(BIN)/python -m integration.runs.$@ $(RUN_ARGS)
 
 # A farm of each release in integration/upgrades/releases.toml is upgraded, server by server, while clients post.
-# A release: `python -m integration.upgrades.record`, and its tag in that list.
+# A release: `python -m integration.upgrades.record VERSION`, and its tag in that list.
 upgrade: $(VENV)/.test
 	@$(BIN)/python -m integration.upgrades $(RUN_ARGS)
 
@@ -278,6 +278,10 @@ test-docker: $(VENV)/.test $(VENV)/.docker-programs
 # looks for barriers. Screenshots: build/screenshots.
 browser: $(VENV)/.test $(VENV)/.browser-programs
 	@$(BIN)/python -m pytest integration/browser $(PYTEST_ARGS)
+
+# The pictures of the README, from a real run: docs/pictures/. Four minutes.
+pictures: $(VENV)/.test $(VENV)/.network-programs $(VENV)/.browser-programs
+	@$(BIN)/python -m integration.pictures
 
 # The words of the console's page. First: new messages of the code into gf_i2p/cli/page/languages/*/LC_MESSAGES/*.po. Second,
 # after the translation: each .po into the .mo that the page reads.

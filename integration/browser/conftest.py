@@ -1,7 +1,6 @@
 """The browser, and a farm for it to show, which all tests share."""
 
 import asyncio
-import shutil
 import time
 from collections.abc import AsyncIterator
 from functools import partial
@@ -14,31 +13,22 @@ from playwright.async_api import Browser, async_playwright
 from gf_i2p.cli.page.console import Console, Farm
 from gf_i2p.cli.shared.local_client import request
 from gf_i2p.farm.record.status_record import Leaf, StatusRecord
+from integration.browser.chromium import FLAGS, PROGRAM
 from integration.harness.local_farm import LocalFarm
 
 pytest_plugins = ["tests.conftest"]
 
 SECONDS: Final = 60.0
 LEAVES: Final = 3
-_FLAGS: Final = (
-    "--no-sandbox",  # which root may not have
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 @pytest.fixture
 async def chromium() -> AsyncIterator[Browser]:
     """A browser of its own for each test. Without Chromium the tests are skipped, with the reason."""
-    program = shutil.which("chromium")
-    if program is None:
+    if PROGRAM is None:
         pytest.skip("Chromium is not installed. On Debian: sudo apt-get install -y chromium")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program, args=list(_FLAGS))
+        browser = await playwright.chromium.launch(executable_path=PROGRAM, args=list(FLAGS))
         yield browser
         await browser.close()
 

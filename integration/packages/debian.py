@@ -68,7 +68,7 @@ def install(wheel: Path, site: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     into = ["--no-build-isolation", "--target", str(site)]
     _run([*pip, *into, "--require-hashes", "-r", str(ROOT / "requirements/run.txt")])
-    _run([*pip, *into, "--no-deps", str(wheel)])
+    _run([*pip, *into, "--no-deps", "--no-index", str(wheel)])
     for path in site.glob("*.dist-info/direct_url.json"):  # the path of the wheel
         path.unlink()
     shutil.rmtree(site / "bin", ignore_errors=True)  # programs with the path of this Python
