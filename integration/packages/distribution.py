@@ -15,6 +15,8 @@ from typing import Final
 
 from integration.packages.debian import ROOT, PackageError, install, make_package
 
+_COMMENT: Final = re.compile(r"^\s*#.*\n", re.MULTILINE)
+_EXTRAS: Final = re.compile(r"\[[^\]]*\]==")
 _PIN: Final = re.compile(r"^([A-Za-z0-9][^\s\\]*==[^\s\\]+(?: ; [^\\]+?)?) *\\?$", re.MULTILINE)
 
 
@@ -79,8 +81,8 @@ def build_python(folder: Path, epoch: int) -> list[Path]:
 
 
 def constraints(lock: str) -> str:
-    """Return the versions of a lock without the hashes, for `pip install --constraint`."""
-    return "".join(f"{pin}\n" for pin in _PIN.findall(re.sub(r"^\s*#.*\n", "", lock, flags=re.MULTILINE)))
+    """Return the versions of a lock for `pip install --constraint`, which takes neither hashes nor extras."""
+    return "".join(f"{_EXTRAS.sub('==', pin)}\n" for pin in _PIN.findall(_COMMENT.sub("", lock)))
 
 
 def digest(file: Path) -> str:
