@@ -206,8 +206,7 @@ class HistoryGenerator:
 
     def _end(self, next_first: int) -> None:
         self._add(b" " + trailer_line(next_first - 1))
-        packer = zlib.compressobj(self._level, zlib.DEFLATED, _GZIP)
-        packed = b"".join([*map(packer.compress, self._lines), packer.flush()])
+        packed = zlib.compress(b"".join(self._lines), self._level, _GZIP)
         self._write(self._directory / (plain_name(self._first) + GZIP), packed)
         self._lines.clear()
         self._first = next_first

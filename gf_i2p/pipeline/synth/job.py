@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -284,17 +284,9 @@ def _truth(lives: list[SynthLife], days: Iterable[int], present: list[set[int]])
     }
 
 
-class _InThisProcess(Executor):
-    """Runs each submitted call in this process, at once."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Call `fn` with the arguments; return a future that has the result already. Raises any exception of `fn`."""
-        done: Future[Any] = Future()
-        done.set_result(fn(*args, **kwargs))
-        return done
-
-
 def _pool(options: SynthOptions) -> Executor:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     processes = options.processes or usable
-    return _InThisProcess() if processes == 1 else ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
+    if processes == 1:
+        return ThreadPoolExecutor(1)  # spares the start of a process
+    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
