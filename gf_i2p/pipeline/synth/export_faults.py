@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, SynthLife
+from gf_i2p.pipeline.synth.farm_life import SynthLife
+from gf_i2p.simulator.life.farm import BEGAN_MS
+from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.history_lines import Header, header_line, trailer_line
 from gf_i2p.storage.history_reader import plain_name
 from gf_i2p.storage.packed_files import GZIP

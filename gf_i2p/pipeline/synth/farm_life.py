@@ -15,13 +15,11 @@ from typing import Any, Final
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, ReportedConfig, StatusRecord
 from gf_i2p.simulator.facts import Voters
-from gf_i2p.simulator.life.farm import BEGAN_MS, FarmLife
+from gf_i2p.simulator.life.farm import FarmLife
 from gf_i2p.simulator.life.plan import BRAIN_FAULTS, CALM, LifePlan
 from gf_i2p.simulator.life.reporters import CONNECTIONS, INTERVAL, MASTER_TEXT, LeafTruth, SimulatedReporter
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.history_lines import record_line
-
-__all__ = ["BEGAN_MS", "CLUSTER", "DAY_SECONDS", "Incident", "Shape", "SynthEntry", "SynthLife", "simulate_life"]
 
 DAY_SECONDS: Final = 86_400.0
 FAULT_GAP: Final = 1_800.0

@@ -8,7 +8,9 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, SynthEntry, SynthLife
+from gf_i2p.pipeline.synth.farm_life import SynthEntry, SynthLife
+from gf_i2p.simulator.life.farm import BEGAN_MS
+from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.history_lines import Header, header_line, trailer_line
 from gf_i2p.storage.history_reader import BATCH_BYTES, plain_name
 from gf_i2p.storage.packed_files import GZIP
