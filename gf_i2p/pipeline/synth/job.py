@@ -1,7 +1,7 @@
 """Makes histories of invented farms, for tests and for load tests of the jobs. Everything follows from a seed.
 
     OUT/FARM/server-ID/entries-….jsonl(.gz)   the export of that server
-    OUT/manifest.json                         the facts of all farms: counts, absences, incidents, faults
+    OUT/manifest.json                         the facts of all farms: counts, absences, faults
 
 There are a few kinds of farm. For each kind, some days are simulated: the *lives* (`farm_life`). Each day of a farm is
 one of these lives, with another date and the farm's own name. The reason is speed: simulating takes a millisecond an
@@ -277,7 +277,6 @@ def _truth(lives: list[SynthLife], days: Iterable[int], present: list[set[int]])
                 "away": {
                     server: [[round(at, 1) for at in each] for each in all_] for server, all_ in life.away.items()
                 },
-                "incidents": [asdict(incident) for incident in life.incidents],
             }
             for life, of_life in zip(lives, kinds, strict=True)
         ],
