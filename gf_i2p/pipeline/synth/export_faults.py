@@ -9,7 +9,7 @@ from typing import Any, Final
 from gf_i2p.pipeline.synth.farm_life import SynthLife
 from gf_i2p.simulator.life.farm import BEGAN_MS
 from gf_i2p.simulator.registers import CLUSTER
-from gf_i2p.storage.history_lines import Header, header_line, trailer_line
+from gf_i2p.storage.history_lines import Header, header_line, record_line, servers_line, trailer_line
 from gf_i2p.storage.history_reader import plain_name
 from gf_i2p.storage.packed_files import GZIP
 
@@ -36,12 +36,9 @@ class _Line:
 
     def encode(self) -> bytes:
         """Return the entry's line in an export file."""
-        fields: dict[str, Any] = {"index": self.index, "received": self.received_ms, "term": self.term}
         if self.record is None:
-            fields |= {"leader": self.leader, "servers": self.servers}
-        else:
-            fields["record"] = self.record
-        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+            return servers_line(self.index, self.term, self.received_ms, self.servers, self.leader)
+        return record_line(self.index, self.term, self.received_ms, json.dumps(self.record).encode())
 
 
 def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, Any]:
