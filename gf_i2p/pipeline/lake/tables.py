@@ -102,11 +102,6 @@ def delete(spark: "SparkSession", path: str) -> None:
     for_worker(spark, path).mapInArrow(_deleted, "path string").count()
 
 
-def empty(spark: "SparkSession", path: str) -> None:
-    """Delete the content of a directory, if it exists, in a Spark worker (see `for_worker`)."""
-    for_worker(spark, path).mapInArrow(_emptied, "path string").count()
-
-
 def _written(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     filled = [batch for batch in batches if batch.num_rows]
     if not filled:
@@ -135,12 +130,4 @@ def _deleted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             system, inside = file_system(path)
             if system.get_file_info(inside).type != pafs.FileType.NotFound:
                 system.delete_dir(inside)
-        yield batch
-
-
-def _emptied(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for path in batch.column(0).to_pylist():
-            system, inside = file_system(path)
-            system.delete_dir_contents(inside, missing_dir_ok=True)
         yield batch
