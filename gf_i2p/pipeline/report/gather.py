@@ -53,7 +53,7 @@ _LEAST_HEARD: Final = 0.95
 """Availability from which on an hour is no silence."""
 _IS_GAP: Final = "kind = 'servers' and value is not null"
 """Condition: the row of `entries` is no log entry, but names the farm's servers after a gap."""
-SCHEMAS: Final = {
+SCHEMAS: Final[dict[str, str]] = {
     "entries": "farm string, day string, index bigint, term bigint, received_ms bigint, kind string, value string, "
     "leader bigint",
     "server_hours": SERVER_HOURS,
