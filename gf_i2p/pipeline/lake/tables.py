@@ -17,6 +17,7 @@ from gf_i2p.pipeline.read.stored_file import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _SIZES: Final = "path string, bytes bigint"
 
@@ -35,15 +36,15 @@ def read_entries(spark: "SparkSession", lake: Lake) -> "DataFrame | None":
     return _if_exists(lambda: spark.read.schema(schema).parquet(lake.path("entries")))
 
 
-def read_columns(spark: "SparkSession", lake: Lake, table: str, schema: str) -> "DataFrame":
+def read_columns(spark: "SparkSession", lake: Lake, table: str, schema: "StructType | str") -> "DataFrame":
     """Return some columns of a table; no rows if the table does not exist.
 
-    `schema`: the columns in the form "NAME TYPE, …". So Spark need not open each file to find the schema.
+    `schema`: the columns, or these in the form "NAME TYPE, …". So Spark need not open each file to find the schema.
     """
     return read_path(spark, lake.path(table), schema)
 
 
-def read_path(spark: "SparkSession", path: str, schema: str) -> "DataFrame":
+def read_path(spark: "SparkSession", path: str, schema: "StructType | str") -> "DataFrame":
     """Return some columns of a directory, as `read_columns` does of a table."""
     frame = _if_exists(lambda: spark.read.schema(schema).parquet(path))
     return spark.createDataFrame([], schema) if frame is None else frame
