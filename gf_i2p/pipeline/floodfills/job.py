@@ -21,7 +21,7 @@ from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.floodfills import base64_columns
 from gf_i2p.pipeline.floodfills.closest_floodfills import SortedHashes, to_bytes, to_words
 from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet
-from gf_i2p.pipeline.floodfills.router_files import FoundFiles, find_router_files, read_router_files
+from gf_i2p.pipeline.floodfills.router_files import find_router_files, read_router_files
 from gf_i2p.pipeline.floodfills.searched_hashes import targets_of
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
@@ -97,7 +97,7 @@ def find_closest(
             raise PipelineError(f"No record in {lake.root} names a master or a leaf: give hashes with --hash")
         progress("looking for the files of routers")
         files = find_router_files(options.netdbs, options.profiles)
-        progress(f"reading {files.count} files of routers")
+        progress(f"reading {files.num_rows} files of routers")
         began = time.monotonic()
         quarantined = write_routers(spark, lake, files, now_ms)
         parsed = time.monotonic()
@@ -112,8 +112,8 @@ def find_closest(
             fn.count("profile").alias("profiles"),
         ).collect()
         return FloodfillFigures(
-            files=files.count,
-            bytes=files.size,
+            files=files.num_rows,
+            bytes=sum(files.column("length").to_pylist()),
             routers=counts.routers,
             unverified=counts.unverified,
             profiles=counts.profiles,
@@ -131,7 +131,7 @@ def find_closest(
 # Routers -------------------------------------------------------------------------------------------------------------
 
 
-def write_routers(spark: "SparkSession", lake: Lake, files: FoundFiles, now_ms: int) -> int:
+def write_routers(spark: "SparkSession", lake: Lake, files: pa.Table, now_ms: int) -> int:
     """Write the table `routers`, add the broken files to `quarantine`, and return the number of broken files.
 
     If a router has several RouterInfos, the newest counts. If a router has several profiles, the profile with the

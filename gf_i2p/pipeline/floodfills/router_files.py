@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 import pyarrow as pa
@@ -81,19 +81,8 @@ was read."""
 _MAX_MS: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFiles:
-    """The files to read."""
-
-    table: pa.Table
-    count: int
-    """Number of files."""
-    size: int
-    """Bytes of all files."""
-
-
-def find_router_files(netdbs: list[str], profiles: list[str]) -> FoundFiles:
-    """Find the files of RouterInfos and profiles.
+def find_router_files(netdbs: list[str], profiles: list[str]) -> pa.Table:
+    """Find the files of RouterInfos and profiles; return the files' roots, paths, lengths in bytes, and kinds.
 
     `netdbs`, `profiles`: netDb and peerProfiles directories, or routers' directories that contain them; as paths, or as
     addresses that pyarrow knows. In a router's directory in `netdbs`, the router's profiles are found, too. Raises
@@ -114,14 +103,13 @@ def find_router_files(netdbs: list[str], profiles: list[str]) -> FoundFiles:
             )
     rows = sorted(set(rows))
     values = list(zip(*rows, strict=True))
-    table = pa.table([pa.array(column, each.type) for column, each in zip(values, _FOUND, strict=True)], schema=_FOUND)
-    return FoundFiles(table, len(rows), sum(values[2]))
+    return pa.table([pa.array(column, each.type) for column, each in zip(values, _FOUND, strict=True)], schema=_FOUND)
 
 
-def read_router_files(spark: "SparkSession", files: FoundFiles) -> "DataFrame":
+def read_router_files(spark: "SparkSession", files: pa.Table) -> "DataFrame":
     """Read and parse the files; return a row of `_READ` for each file that still exists."""
-    tasks = math.ceil(files.count / _FILES_A_TASK)
-    return spark.createDataFrame(files.table).repartition(tasks).mapInArrow(read_batches, columns(_READ))
+    tasks = math.ceil(files.num_rows / _FILES_A_TASK)
+    return spark.createDataFrame(files).repartition(tasks).mapInArrow(read_batches, columns(_READ))
 
 
 def read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -108,8 +108,9 @@ def summarize(
         fn.sum("gaps").alias("gaps"),
         fn.max("longest_gap_ms").alias("longest_gap_ms"),
         fn.sum("flaps").alias("flaps"),
+        fn.avg("lag_ms").alias("lag_ms"),
         fn.max_by("skew_ms", fn.abs("skew_ms")).alias("skew_ms"),
-        *(fn.avg(name).alias(name) for name in ("lag_ms", "tunnels", "in_bytes_s", "out_bytes_s")),
+        *(fn.avg(name).alias(name) for name in ("tunnels", "in_bytes_s", "out_bytes_s")),
     )
     unusual = _of_farm(tables.read_columns(spark, lake, "anomalies", EPISODES), farm)
     if span.since_ms is not None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.backtest.job import ADVISED
@@ -53,7 +54,7 @@ _LEAST_HEARD: Final = 0.95
 """Availability from which on an hour is no silence."""
 _IS_GAP: Final = "kind = 'servers' and value is not null"
 """Condition: the row of `entries` is no log entry, but names the farm's servers after a gap."""
-SCHEMAS: Final = {
+SCHEMAS: Final[dict[str, StructType | str]] = {
     "entries": "farm string, day string, index bigint, term bigint, received_ms bigint, kind string, value string, "
     "leader bigint",
     "server_hours": SERVER_HOURS,

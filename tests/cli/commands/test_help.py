@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.cli.main import main
-from tests.cli.program import gf
 
 ROOT = Path(__file__).parents[3]
 
@@ -86,13 +85,6 @@ def test_commands_on_a_page_stay_in_one_line() -> None:
 def _plain(shown: str) -> str:
     """Return the text without the terminal's control sequences."""
     return re.sub(r"\x1b\[[0-9;]*m", "", shown)
-
-
-async def test_the_shell_completes_topics() -> None:
-    code, script, _ = await gf("completion", "bash")
-    assert code == 0
-    line = next(line for line in script.splitlines() if line.startswith("_shtab_gf_i2p_help_pos_0_choices="))
-    assert "'exit-codes'" in line or " exit-codes " in line
 
 
 def test_other_commands_read_no_pages() -> None:
