@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker browser messages languages reference docs man pictures bench bench-i2p soak growth absence torture day upgrade audit alerts clean
+.PHONY: farm lab lock test test-all guard check fast coverage pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker browser messages languages reference docs man pictures dist release packages bench bench-i2p soak growth absence torture day upgrade audit alerts clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -129,7 +129,7 @@ growth absence torture day: $(VENV)/.test
 	@$(BIN)/python -m integration.runs.$@ $(RUN_ARGS)
 
 # A farm of each release in integration/upgrades/releases.toml is upgraded, server by server, while clients post.
-# A release: `python -m integration.upgrades.record`, and its tag in that list.
+# A release: `python -m integration.upgrades.record VERSION`, and its tag in that list.
 upgrade: $(VENV)/.test
 	@$(BIN)/python -m integration.upgrades $(RUN_ARGS)
 
@@ -157,8 +157,8 @@ test-all: export GF_I2P_TIER = all
 # Beside four parts, a Python worker of Spark took longer to start than the 10 s that Spark waits.
 test-all: JOBS = 3
 test-all: $(PROGRAMS) $(VENV)/.browser-programs
-	@echo "Side by side, every test: $(PARTS) canaries browser; then guard and attack, whose figures need the whole machine"
-	@$(BESIDE) $(PARTS:%=part-%) part-canaries part-browser; status=$$?; \
+	@echo "Side by side, every test: $(PARTS) packages canaries browser; then guard and attack, whose figures need the whole machine"
+	@$(BESIDE) $(PARTS:%=part-%) part-packages part-canaries part-browser; status=$$?; \
 	$(MAKE) --no-print-directory --keep-going part-guard part-attack && exit $$status
 
 part-%:
@@ -308,6 +308,30 @@ reference: $(VENV)/.test
 docs: $(VENV)/.test
 	@$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --builder html docs build/site
 	@echo "build/site/index.html"
+
+## Release ------------------------------------------------------------------------------------------------------------
+
+# Wheel, source, Debian package, list of parts (SBOM), constraints and SHA256SUMS, in dist/. The same commit gives the same bytes.
+DIST ?= dist
+dist: $(VENV)/.test
+	@$(BIN)/python -m integration.packages.distribution $(DIST)
+
+# All tests, the figures, and what `make dist` makes; then the tests of the packages, with these very files. Hours. In a clean
+# clone at a tag vX.Y.Z only.
+release: $(VENV)/.test
+	@version=$$($(BIN)/python -m integration.packages.release) || exit 1; \
+	echo "Release $$version: all tests, figures, packages"; \
+	$(MAKE) --no-print-directory test-all && \
+	$(MAKE) --no-print-directory dist && \
+	$(MAKE) --no-print-directory packages GF_I2P_DIST=$(DIST) && \
+	$(MAKE) --no-print-directory bench \
+	  RUN_ARGS="--output $(DIST)/benchmarks.json --markdown $(DIST)/benchmarks.md --chart $(DIST)/benchmarks.svg" && \
+	echo "Release $$version is in $(DIST)"
+
+# The Debian package in a clean root with systemd, real i2pd with the lines of router-config, and the same bytes twice.
+# GF_I2P_DIST: a folder that `make dist` has made.
+packages: $(VENV)/.test $(VENV)/.network-programs $(VENV)/.docker-programs
+	@GF_I2P_DIST=$(GF_I2P_DIST) $(BIN)/python -m pytest integration/packages $(PYTEST_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .import_linter_cache

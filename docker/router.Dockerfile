@@ -13,6 +13,10 @@ RUN apt-get update \
  && install -d -o router -g router -m 700 /var/lib/router /var/lib/introductions
 COPY --chmod=444 integration/testnet/i2pd.conf /usr/share/router/i2pd.conf
 COPY --chmod=555 docker/router.sh /usr/local/bin/router
+LABEL org.opencontainers.image.title="gf-i2p router" \
+      org.opencontainers.image.description="i2pd of a private I2P network, for tests" \
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.base.name="debian:12.11-slim"
 USER 10001:10001
 WORKDIR /var/lib/router
 ENTRYPOINT ["/usr/local/bin/router"]

@@ -5,21 +5,23 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
+from gf_i2p import __version__
+
 _HERE = Path(__file__).parent
 _LINK = re.compile(r"(?<!!)\[([^]]*)\]\((?!\w+:)([^)#\s]+)[^)]*\)")
 
 project = "gf-i2p"
 author = "the authors of gf-i2p"
-version = release = re.search(  # the program need not be installed
-    r'__version__ = "(.+)"', (_HERE.parent / "gf_i2p" / "__init__.py").read_text(encoding="utf-8")
-)[1]  # type: ignore[index]
+version = release = "" if "unknown" in __version__ else __version__
 
 extensions = ["myst_parser"]
 myst_heading_anchors = 4  # links name headings as they do on a forge
-myst_links_external_new_tab = False
+smartquotes = False  # "--json" stays as it is typed
 
 html_theme = "furo"
-html_title = f"gf-i2p {version}"
+html_title = f"gf-i2p {version}".strip()
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False

@@ -38,11 +38,11 @@ _LONGEST_NAME = 40
 
 
 def licence(package: str) -> str:
-    """Return the licence of an installed package as an expression of SPDX identifiers; "" when the package tells none."""
+    """Return the licence of an installed package, by SPDX identifiers; "" when the package tells none."""
     data = metadata(package)
     if "License-Expression" in data:
         return data["License-Expression"]
-    told = data["License"] if "License" in data else ""
+    told = next(iter(data.get_all("License") or []), "")
     if not 0 < len(told) <= _LONGEST_NAME:
         classes = [line.rpartition(" :: ")[2] for line in data.get_all("Classifier") or [] if "License ::" in line]
         told = " OR ".join(NAMES.get(each, each) for each in classes)

@@ -4,11 +4,12 @@ import posixpath
 import re
 from collections import Counter
 from functools import cache
+from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 import pytest
 
-from tests.test_repository import files_and_folders, texts
+from tests.test_repository import contents, texts
 
 _FENCED = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]+`")
@@ -39,6 +40,13 @@ def anchors_of(page: str) -> set[str]:
     return anchors(texts()[page])
 
 
+@cache
+def everything() -> frozenset[str]:
+    """Every file under version control, pictures too, and every folder of one."""
+    folders = (str(folder) for path in contents() for folder in PurePosixPath(path).parents)
+    return frozenset((*contents(), *folders))
+
+
 def dead_links(page: str, text: str) -> list[str]:
     """Return the links of a page's text that lead nowhere. Links to other hosts are not followed."""
     dead = []
@@ -48,9 +56,8 @@ def dead_links(page: str, text: str) -> list[str]:
             continue
         path, _, anchor = unquote(link).partition("#")
         target = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else page
-        if path and files_and_folders().isdisjoint({target, f"{target}/"}):
-            dead.append(link)
-        elif anchor and (not target.endswith(".md") or anchor not in (anchors_of(target) if path else anchors(text))):
+        known = anchors(text) if not path else anchors_of(target) if target in texts() else set[str]()
+        if (path and target not in everything()) or (anchor and anchor not in known):
             dead.append(link)
     return dead
 

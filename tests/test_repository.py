@@ -92,10 +92,10 @@ def test_every_file_is_text() -> None:
     """A program or an archive comes in by accident, and stays in every clone for ever.
 
     The page's compiled translations are none: tests/cli/page/test_catalogues.py compares them with their texts. The
-    recorded files of a release are what the release wrote. `make pictures` makes the pictures of the documentation.
+    recorded files of a release are what the release wrote. Pictures of the documentation are made by `make pictures`.
     """
     binary = [path for path, data in contents().items() if not is_text(data)]
-    expected = r"gf_i2p/cli/page/languages/.+\.mo|tests/upgrades/recorded/[\d.]+/files\.tar\.xz|docs/pictures/.+\.png"
+    expected = r"gf_i2p/cli/page/languages/.+\.mo|tests/upgrades/recorded/[\w.]+/files\.tar\.xz|docs/pictures/.+\.png"
     assert not [path for path in binary if not re.fullmatch(expected, path)]
 
 

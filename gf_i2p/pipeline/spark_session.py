@@ -134,7 +134,7 @@ def start(options: SessionOptions) -> "SparkSession":
         builder = builder.config(name, value)
     if options.remote is not None:
         builder = builder.remote(options.remote)
-    elif not _is_submitted():
+    elif "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit, which has a JVM already, sets this variable
         _check_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers get the same Python
         if is_local(options):
@@ -224,12 +224,9 @@ def is_local(options: SessionOptions) -> bool:
 
 def settings_for(entries: int | None) -> dict[str, str]:
     """Return the settings that save time with so many entries, by Spark's names. `entries`: None if not known."""
-    few = _FOR_FEW if _are_at_most(FEW_ENTRIES, entries) else {}
-    return few | (_FOR_VERY_FEW if _are_at_most(VERY_FEW_ENTRIES, entries) else {})
-
-
-def _are_at_most(most: int, entries: int | None) -> bool:
-    return entries is not None and entries <= most
+    if entries is None or entries > FEW_ENTRIES:
+        return {}
+    return _FOR_FEW | (_FOR_VERY_FEW if entries <= VERY_FEW_ENTRIES else {})
 
 
 def own_settings(options: SessionOptions) -> dict[str, str]:
@@ -249,16 +246,11 @@ def _jvm_options(options: SessionOptions) -> list[str]:
     The JVM does not start with two collectors, so the operator's choice counts. Pauses harm no job, and these two
     collectors take the least time of the processor.
     """
-    are_few = _are_at_most(FEW_ENTRIES, options.entries)
+    are_few = options.entries is not None and options.entries <= FEW_ENTRIES
     found = [_JVM_FOR_FEW] if are_few else []
     if not any("GC" in os.environ.get(name, "") for name in _JVM_VARIABLES):
         found.append("-XX:+UseSerialGC" if are_few else "-XX:+UseParallelGC")
     return found
-
-
-def _is_submitted() -> bool:
-    """Return whether spark-submit started this process. Then the JVM of spark-submit runs already."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _check_java() -> None:

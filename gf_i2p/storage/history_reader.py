@@ -37,7 +37,8 @@ BATCH_BYTES: Final = 2 << 20
 """A batch, which is written and synced at once, ends with the line that reaches this size."""
 UNSYNCED_BYTES: Final = BATCH_BYTES + MAX_LINE_BYTES
 """Most bytes that a killed writer can leave without a sync."""
-_NAME: Final = re.compile(r"entries-([0-9]{20})\.jsonl(\.zst|\.gz)?")
+FILE_NAME: Final = re.compile(r"entries-([0-9]{20})\.jsonl(\.zst|\.gz)?")
+"""The name of a history's file: the index of its first entry, and the suffix of a packed file."""
 
 
 class HistoryError(StorageError):
@@ -98,7 +99,7 @@ def history_files(directory: Path) -> list[HistoryFile]:
     """
     files: dict[int, HistoryFile] = {}
     for name in sorted(os.listdir(directory)):  # noqa: PTH208 -- half the time of paths, and there may be thousands
-        if match := _NAME.fullmatch(name):
+        if match := FILE_NAME.fullmatch(name):
             first = int(match[1])
             file = files.setdefault(first, HistoryFile(directory, first))
             if match[2]:

@@ -1,1 +1,1 @@
-"""What operators install: wheel, source, Debian package, and the files beside them; `make dist` and `make release`."""
+"""The packages that operators install, and the files beside them: `make dist` and `make release` build these."""

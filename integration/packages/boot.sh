@@ -30,4 +30,4 @@ cd "$root"
 pivot_root . .before
 umount -l /.before
 rmdir /.before
-exec env -i container=gf-i2p PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --log-target=console
+exec env -i container=gf-i2p PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --log-target=journal

@@ -1,4 +1,4 @@
-"""A clean Debian with systemd as process 1, in namespaces of its own: an operator's machine after its installation.
+"""A clean Debian with systemd as process 1, in fresh namespaces: an operator's new machine.
 
 Needs root, Debian's debootstrap and a cgroup2 of the kernel. The first root takes minutes; then an archive is kept.
 """
@@ -82,7 +82,9 @@ def booted(directory: Path, cache: Path) -> Iterator[CleanRoot]:
     group = groups / f"gf-i2p-{os.getpid()}"
     group.mkdir()
     unshare = ["unshare", "--mount", "--pid", "--fork", "--cgroup", "--net", "--uts", "--ipc", "--kill-child=KILL"]
-    entered = f'echo 0 > {group}/cgroup.procs; exec "$@"'  # before the new cgroup namespace, whose root this will be
+    entered = (
+        f'echo 0 > {group}/cgroup.procs; exec "$@"'  # before the new cgroup namespace: this group becomes its root
+    )
     log = directory.with_suffix(".log")
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -117,7 +119,7 @@ def wait_for(what: str, condition: Callable[[], bool], seconds: float) -> None:
 
 
 def _archive(cache: Path) -> Path:
-    """Return the archive of a Debian with systemd; make the archive if it is missing."""
+    """Return the archive of a Debian with systemd. A missing archive is made."""
     archive = cache / f"{SUITE}-{platform.machine()}-systemd.tar"
     if archive.exists():
         return archive

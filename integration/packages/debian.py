@@ -1,4 +1,4 @@
-"""The Debian package: a virtual environment below /usr/lib/gf-i2p, and what joins it to the system.
+"""The Debian package: a virtual environment below /usr/lib/gf-i2p, with unit, manual page and completion.
 
 The same source gives the same bytes: times, modes, owners and the packing are fixed. The package has the extension
 modules of one version of Python, and depends on that version: on Debian 12, make the package with Python 3.11.
@@ -26,6 +26,8 @@ from gf_i2p.cli.main import main
 
 sys.exit(main())
 """
+_GONE: Final = re.compile(r"^(?:bin|\.\.)/|/direct_url\.json,")
+"""Lines of RECORD about files that are not in the package."""
 _SETTINGS: Final = "home = /usr/bin\ninclude-system-site-packages = false\n"
 _CONTROL: Final = """\
 Package: gf-i2p
@@ -59,18 +61,19 @@ def debian_version(version: str) -> str:
 
 
 def install(wheel: Path, site: Path) -> None:
-    """Fill the folder `site` with the wheel and what it needs, by the lock `requirements/run.txt`.
+    """Fill the folder `site` with the wheel and its dependencies, by the lock `requirements/run.txt`.
 
     Nothing there depends on the place of `site` or on the time.
     """
-    version = wheel.name.split("-")[1]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     into = ["--no-build-isolation", "--target", str(site)]
     _run([*pip, *into, "--require-hashes", "-r", str(ROOT / "requirements/run.txt")])
-    _run([*pip, *into, "--no-deps", "--no-index", "--find-links", str(wheel.parent), f"gf-i2p=={version}"])
+    _run([*pip, *into, "--no-deps", "--no-index", str(wheel)])
+    for path in site.glob("*.dist-info/direct_url.json"):  # the path of the wheel
+        path.unlink()
     shutil.rmtree(site / "bin", ignore_errors=True)  # programs with the path of this Python
     for record in site.glob("*.dist-info/RECORD"):
-        lines = [line for line in record.read_text().splitlines() if not line.startswith(("bin/", "../"))]
+        lines = [line for line in record.read_text().splitlines() if not _GONE.search(line)]
         record.write_text("\n".join(sorted(lines)) + "\n")
     for cache in sorted(site.rglob("__pycache__")):
         shutil.rmtree(cache)
@@ -150,7 +153,7 @@ def _manual(site: Path, version: str, epoch: int) -> bytes:
             PYTHONPATH=str(site),
             SOURCE_DATE_EPOCH=str(epoch),
         )
-        # The program of this environment is asked for its version; the package has its own.
+        # `make man` asks this environment for the version; the package can have another version.
         first, rest = page.read_text().split("\n", 1)
         return (re.sub(r'"gf-i2p [^"]*"', f'"gf-i2p {version}"', first) + "\n" + rest).encode()
 

@@ -67,7 +67,7 @@ def source_epoch() -> int:
 
 
 def build_python(folder: Path, epoch: int) -> list[Path]:
-    """Build wheel and source in `folder`. What git ignores is in none of the two."""
+    """Build wheel and source in `folder`. Neither has files that git ignores."""
     _say("building wheel and source")
     before = os.umask(0o022)  # an archive has the modes of the files
     try:

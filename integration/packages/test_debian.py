@@ -53,6 +53,11 @@ def shown(root: CleanRoot, unit: str, name: str) -> str:
     return root.run("systemctl", "show", unit, f"--property={name}", "--value").strip()
 
 
+def has_leader(root: CleanRoot, server: int) -> bool:
+    said = root.run("gf-i2p", "status", f"{STATE}/server-{server}", check=False)
+    return "\nleader " in said and "\nleader   none" not in said
+
+
 def test_life_of_a_package(dist: Path, root: CleanRoot, tmp_path: Path) -> None:
     before = root.files()
     first = bring(root, package(dist))
@@ -65,7 +70,7 @@ def test_life_of_a_package(dist: Path, root: CleanRoot, tmp_path: Path) -> None:
     root.run("gf-i2p", "init", STATE, "--profile=lan", *servers, user="gf-i2p")
     root.run("systemctl", "enable", "--now", *UNITS)
     assert [shown(root, unit, "ActiveState") for unit in UNITS] == ["active"] * 3, "ready by their own word"
-    wait_for("a leader", lambda: "leader   none" not in root.run("gf-i2p", "status", f"{STATE}/server-1"), 60)
+    wait_for("a leader", lambda: has_leader(root, 1), 60)
     root.run("gf-i2p", "post", f"{STATE}/server-1", "before")
 
     root.run("systemctl", "reload", UNITS[0])
@@ -80,15 +85,16 @@ def test_life_of_a_package(dist: Path, root: CleanRoot, tmp_path: Path) -> None:
     root.run("systemctl", "daemon-reload")
     root.run("systemctl", "restart", UNITS[2])
     root.run("systemctl", "kill", "--kill-whom=main", "--signal=STOP", UNITS[2])
-    wait_for("the watchdog ends a stuck one", lambda: "Watchdog timeout" in root.run("journalctl", "-u", UNITS[2]), 60)
-    wait_for("it is started again", lambda: shown(root, UNITS[2], "ActiveState") == "active", 120)
+    wait_for("the watchdog ends a stuck one", lambda: shown(root, UNITS[2], "NRestarts") == "1", 120)
+    assert f"{UNITS[2]}: Watchdog timeout" in root.run("journalctl", "--boot")
+    wait_for("it is ready again", lambda: shown(root, UNITS[2], "ActiveState") == "active", 60)
 
     mains = [shown(root, unit, "MainPID") for unit in UNITS]
     later = bring(root, next_version(package(dist), tmp_path))
     root.run("dpkg", "--install", later)
     assert [shown(root, unit, "ActiveState") for unit in UNITS] == ["active"] * 3
     assert not set(mains) & {shown(root, unit, "MainPID") for unit in UNITS}, "all run the new version"
-    wait_for("a leader", lambda: "leader   none" not in root.run("gf-i2p", "status", f"{STATE}/server-2"), 60)
+    wait_for("a leader", lambda: has_leader(root, 2), 60)
     assert "before" in root.run("gf-i2p", "entries", f"{STATE}/server-2")
 
     root.run("dpkg", "--remove", "gf-i2p")
@@ -98,7 +104,7 @@ def test_life_of_a_package(dist: Path, root: CleanRoot, tmp_path: Path) -> None:
     assert root.run("getent", "passwd", "gf-i2p"), "whose directories these are"
     assert f"{STATE}/server-1/gf-i2p.toml" in root.files()
 
-    # The operator removes what is his, and the package leaves nothing.
+    # The operator removes the directories; then the package leaves nothing.
     root.run("sh", "-c", f"rm -rf {STATE}/* {STATE}/.gitignore /etc/systemd/system/{UNITS[2]}.d")
     root.run("dpkg", "--install", first)
     root.run("dpkg", "--purge", "gf-i2p")

@@ -13,8 +13,8 @@ _GROUPS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "node": (
         "Commands for one node: from its directory to a look into its log.",
         (
-            *("init", "run", "status", "top", "console", "explain", "set", "doctor", "post", "entries", "events"),
-            *("find", "history", "monitoring", "help", "completion", "bridge", "simulate"),
+            *("init", "run", "status", "top", "console", "explain", "set", "doctor", "router-config", "post"),
+            *("entries", "events", "find", "history", "monitoring", "help", "completion", "bridge", "simulate"),
         ),
     ),
     "members": (

@@ -44,8 +44,14 @@ critical need an operator. "A defect" means a fault of this program: please repo
             if each.part == part
         )
         shown = [(event, "error" if level == "exception" else level, fields) for _, event, level, fields in rows]
-        parts.append(f"## `{part}`\n\n{table(('event', 'level', 'fields'), shown)}")
+        parts.append(f"## `{part}`\n\n{_about(part)}\n\n{table(('event', 'level', 'fields'), shown)}")
     return "\n".join(parts)
+
+
+def _about(part: str) -> str:
+    """Return the first paragraph of a package's docstring."""
+    text = ast.get_docstring(ast.parse((_ROOT / part / "__init__.py").read_text(encoding="utf-8"))) or ""
+    return cell(text.split("\n\n", maxsplit=1)[0])
 
 
 def _events() -> Iterator[LogEvent]:

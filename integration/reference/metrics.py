@@ -17,10 +17,10 @@ _OWN: Final = ("cluster", "server")
 def page() -> str:
     """Return the page."""
     rows = [
-        (code(name), kind, ", ".join(map(code, labels)), cell(text)) for name, kind, text, labels in sorted(_figures())
+        (code(name), cell(text), kind, ", ".join(map(code, labels))) for name, kind, text, labels in sorted(_figures())
     ]
     process = [
-        (code(family.name + ("_total" if family.type == "counter" else "")), family.type, cell(family.documentation))
+        (code(family.name + ("_total" if family.type == "counter" else "")), cell(family.documentation), family.type)
         for family in ProcessCollector(registry=CollectorRegistry()).collect()
     ]
     return f"""# Metrics
@@ -29,12 +29,12 @@ A node shows these figures to Prometheus at `/metrics`, once `[monitoring] liste
 the labels `cluster`, the farm's name, and `server`, the id. The column has the further labels. "Whether" means 1 for
 yes, and 0 for no. A figure that is not known is left out. A histogram has the usual `_bucket`, `_sum` and `_count`.
 
-{table(("figure", "type", "further labels", "meaning"), rows)}
+{table(("figure", "meaning", "type", "further labels"), rows)}
 ## The process
 
 Figures of the whole process, by the client library of Prometheus, without labels.
 
-{table(("figure", "type", "meaning"), process)}"""
+{table(("figure", "meaning", "type"), process)}"""
 
 
 def _figures() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:

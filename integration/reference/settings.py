@@ -107,14 +107,14 @@ def _file(
 ) -> Iterator[str]:
     yield f"## {', '.join(map(code, name.split(', ')))}\n\n{about}\n"
     for chapter in _chapters(model, (), known, unused):
-        heads = ["setting", "type", "default", *(["takes effect"] if effect else []), "meaning"]
+        heads = ["setting", "meaning", "type", "default", *(["takes effect"] if effect else [])]
         rows = [
             [
                 code(each.name),
+                cell(each.text),
                 cell(_type(each.schema)),
                 _default(each.field),
                 *([effect(each.path)] if effect else []),
-                cell(each.text),
             ]
             for each in chapter.settings
         ]

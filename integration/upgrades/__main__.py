@@ -1,6 +1,6 @@
 """`make upgrade`: a farm of an earlier release is upgraded, one server after the other, while clients post.
 
-    python -m integration.upgrades [--release NAME] [--clients 4] [--seconds 2] [--json]
+    python -m integration.upgrades [--release VERSION] [--clients 4] [--seconds 2] [--json]
 
 For each release in `releases.toml`: three nodes of the release on loopback, over TLS, with directories that the release
 has made. Each server is stopped and started with this version, the leader last. Then one server goes back to the
@@ -46,7 +46,7 @@ class OldFarm(LocalFarm):
     def __init__(self, directory: Path, release: Release) -> None:
         self._release = release
         super().__init__(directory)
-        self.versions = dict.fromkeys(self.ids, release.name)
+        self.versions = dict.fromkeys(self.ids, release.version)
         """The version of each server."""
         for server in self.ids:
             self.go_back(server)
@@ -67,7 +67,7 @@ class OldFarm(LocalFarm):
     def go_back(self, server: int) -> None:
         """From its next start on, the server runs the release."""
         self.pythons[server] = (self._release.python, environment())
-        self.versions[server] = self._release.name
+        self.versions[server] = self._release.version
 
     async def foreign_status(self, server: int) -> dict[str, Any]:
         """Return a node's status, asked by the command of the other version."""
@@ -202,7 +202,7 @@ async def run(directory: Path, release: Release, *, clients: int, seconds: float
     keys = [value["key"] for _, value in union(exports).values()]
     wrong += judge_posts(keys, record.acknowledged, record.retried)
     return {
-        "release": release.name,
+        "release": release.version,
         "clients": clients,
         "seconds": round(posting, 2),
         "acknowledged": len(record.acknowledged),
@@ -220,7 +220,7 @@ async def run(directory: Path, release: Release, *, clients: int, seconds: float
 
 def main() -> int:
     """Parse the options, run, and print the figures; return 0 when nothing is wrong."""
-    known = {release.name: release for release in releases()}
+    known = {release.version: release for release in releases()}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--release", choices=known, action="append", help="take only this release; repeatable")
     parser.add_argument("--clients", type=between(1, 64), default=4, metavar="N", help="clients that post, 1 to 64")
@@ -228,8 +228,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     codes = []
-    for name in options.release or known:
-        release = known[name]
+    for version in options.release or known:
+        release = known[version]
 
         def work(directory: Path, release: Release = release) -> Awaitable[Figures]:
             return run(directory, release, clients=options.clients, seconds=options.seconds)

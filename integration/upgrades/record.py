@@ -1,6 +1,6 @@
 """Records the files of a farm as this version writes them, for the tests of all later versions.
 
-    python -m integration.upgrades.record [--into tests/upgrades/recorded]
+    python -m integration.upgrades.record VERSION [--into tests/upgrades/recorded]
 
 Run this once for each release. A farm of three real nodes writes the files: logs with a snapshot, histories, the files
 of a client, an administrator and a viewer, a leaf member's directory, a saved snapshot, an exported configuration, and
@@ -22,7 +22,6 @@ import time
 from pathlib import Path
 from typing import Final
 
-from gf_i2p import __version__
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.farm.record.status_record import Leaf, Meta, ReportedConfig, StatusRecord
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -154,12 +153,14 @@ def main() -> int:
     """Parse the options and record."""
     configure("error", "text")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("version", metavar="VERSION", help="the number of the release")
     parser.add_argument("--into", type=Path, default=RECORDED, help="directory of the records (default: %(default)s)")
-    into = parser.parse_args().into / __version__
+    options = parser.parse_args()
+    into = options.into / options.version
     try:
         record(into)
     except FileExistsError:
-        print(f"{into} is there already: a release is recorded once. Raise the version first.", file=sys.stderr)
+        print(f"{into} is there already: a release is recorded once", file=sys.stderr)
         return 1
     for name in (FILES, CONTENTS):
         print(f"{into / name}: {(into / name).stat().st_size} bytes")

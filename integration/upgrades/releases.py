@@ -22,13 +22,14 @@ class ReleaseMissingError(OSError):
 class Release:
     """A release, or an earlier state."""
 
-    name: str
+    version: str
+    """The version's number (PEP 440)."""
     commit: str
     """A tag, or a commit."""
 
     @property
     def _place(self) -> Path:
-        return PLACE / f"{self.name}-{self.commit}"
+        return PLACE / f"{self.version}-{self.commit}"
 
     @property
     def python(self) -> Path:
@@ -51,7 +52,7 @@ class Release:
         )
         if archive.returncode:
             raise ReleaseMissingError(
-                f"{self.name}: {archive.stderr.decode(errors='replace').strip()}. Is this clone shallow? Then run: "
+                f"{self.version}: {archive.stderr.decode(errors='replace').strip()}. Is this clone shallow? Then run: "
                 "git fetch --unshallow --tags"
             )
         subprocess.run(["tar", "-x", "-C", str(source)], input=archive.stdout, check=True)
@@ -59,7 +60,8 @@ class Release:
         pip = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         for locked in ("build", "run"):
             _run([*pip, "--no-build-isolation", "--require-hashes", "-r", f"{source}/requirements/{locked}.txt"])
-        _run([*pip, "--no-build-isolation", "--no-deps", str(source)])
+        # An archive of git has no tag that tells the version.
+        _run([*pip, "--no-build-isolation", "--no-deps", str(source)], SETUPTOOLS_SCM_PRETEND_VERSION=self.version)
         done.touch()
 
 
@@ -72,12 +74,17 @@ def environment() -> dict[str, str]:
 
 def releases() -> list[Release]:
     """Read the list of releases, the oldest first."""
-    return [Release(each["name"], each["commit"]) for each in tomllib.loads(RELEASES.read_text())["releases"]]
+    return [Release(each["version"], each["commit"]) for each in tomllib.loads(RELEASES.read_text())["releases"]]
 
 
-def _run(arguments: list[str]) -> None:
+def _run(arguments: list[str], **variables: str) -> None:
     done = subprocess.run(
-        arguments, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        arguments,
+        env=environment() | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise ReleaseMissingError(f"{' '.join(arguments)} failed:\n{done.stdout}")

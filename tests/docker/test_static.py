@@ -207,6 +207,27 @@ def test_what_runs_for_weeks_does_not_fill_the_disk_with_what_it_says() -> None:
         assert described["logging"]["driver"] == "json-file", f"{file} {service}: the driver that knows these options"
 
 
+def test_what_runs_takes_no_more_than_its_share_of_the_machine() -> None:
+    for file, service, described in services():
+        assert described.get("mem_limit") == "1g", f"{file} {service}"
+        assert described.get("pids_limit") == 256, f"{file} {service}"
+
+
+@pytest.mark.parametrize("file", DOCKERFILES, ids=name_of)
+def test_an_image_says_what_it_is(file: Path) -> None:
+    text = file.read_text()
+    labels = dict(re.findall(r'org\.opencontainers\.image\.([\w.]+)="([^"]*)"', text))
+    assert {"title", "description", "licenses", "base.name"} <= labels.keys()
+    assert f"ARG BASE={labels['base.name']}\n" in text
+
+
+def test_the_image_of_a_node_lists_its_parts() -> None:
+    text = (DOCKER / "Dockerfile").read_text()
+    (place,) = re.findall(r'gf-i2p\.parts="([^"]*)"', text)
+    assert f"pip inspect > {place} " in text
+    assert text.index("pip inspect") < text.index("uninstall --yes setuptools pip"), "pip is still there"
+
+
 def test_a_directory_that_is_missing_is_not_made() -> None:
     """Docker runs as root: a directory made by Docker would not be writable for the next program."""
     for file, service, described in services():

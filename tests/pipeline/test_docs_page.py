@@ -1,4 +1,4 @@
-"""The backtest in docs/pipeline.md and docs/explanation/backtest.md matches the code."""
+"""The backtest in docs/reference/pipeline-jobs.md and docs/explanation/backtest.md matches the code."""
 
 from pathlib import Path
 
@@ -12,7 +12,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_page_has_the_numbers() -> None:
-    section = (DOCS / "pipeline.md").read_text(encoding="utf-8").split("## Backtest", 1)[1].split("\n## ", 1)[0]
+    jobs = (DOCS / "reference" / "pipeline-jobs.md").read_text(encoding="utf-8")
+    section = jobs.split("## Backtest", 1)[1].split("\n## ", 1)[0]
     page = " ".join([*section.split(), *(DOCS / "explanation" / "backtest.md").read_text(encoding="utf-8").split()])
     for expected in (
         f"| `change` | {WEIGHTS.change:g} |",

@@ -1,6 +1,6 @@
 """Files of a newer version are refused with the way out, and stay as they are.
 
-Each test takes the recorded farm of this version, and raises one number, as a newer version would.
+Each test takes a recorded farm, and raises one number, as a newer version would.
 """
 
 import argparse
@@ -11,8 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
-from gf_i2p import __version__
 from gf_i2p.cli.commands import history, snapshot
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.farm.state import FarmState, snapshot_fault
@@ -39,10 +39,9 @@ REMOVE = "of_a_newer_version: no such key; check the spelling, or remove a key t
 
 @pytest.fixture
 def farm(tmp_path: Path) -> Path:
-    """A farm of this version, or of the newest release before this version."""
-    root = Path(__file__).parents[2] / RECORDED
-    own = root / __version__
-    unpack(own if own.exists() else max(root.iterdir()), tmp_path)
+    """A farm of the newest recorded version."""
+    records = (Path(__file__).parents[2] / RECORDED).iterdir()
+    unpack(max(records, key=lambda path: Version(path.name)), tmp_path)
     return tmp_path
 
 

@@ -1,6 +1,7 @@
 """This version reads the files that each release has written: `integration/upgrades/record.py` records them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,14 @@ def test_a_record_has_a_log_a_foreign_entry_and_a_parameter_of_the_farm() -> Non
         assert server["verified"]["raw"] == 1
         assert set(server["doctor"].values()) == {"ok"}
         assert server["parameters"]["margin"] == 60
+
+
+@pytest.mark.parametrize("recorded", RECORDS, ids=lambda path: path.name)
+def test_a_record_has_no_path_of_the_machine_that_made_it(recorded: Path, tmp_path: Path) -> None:
+    unpack(recorded, tmp_path)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 20
+    assert not [path.name for path in files if re.search(rb"/(?:tmp|home|root|Users)/", path.read_bytes())]
 
 
 @pytest.mark.parametrize(

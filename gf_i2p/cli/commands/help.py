@@ -1,7 +1,6 @@
 """`gf-i2p help`: the pages of the documentation, in the terminal."""
 
 import argparse
-import os
 import sys
 
 from gf_i2p.cli.shared import help_pages
@@ -41,7 +40,9 @@ def run(options: argparse.Namespace) -> Answer | Exit:
     data = {"topic": page.topic, "kind": page.kind, "title": page.title, "text": page.text}
     if options.json or not sys.stdout.isatty():
         return Answer(data, page.text.rstrip("\n"), is_file=True)
-    _show(help_pages.with_topics(page, among))
+    from gf_i2p.cli.shared import help_screen  # noqa: PLC0415 -- rich takes 50 ms, which a script need not wait for
+
+    help_screen.show_page(help_pages.with_topics(page, among))
     return Exit.OK
 
 
@@ -56,20 +57,7 @@ def _topics(pages: list[HelpPage]) -> Answer:
     for kind, heading in KINDS.items():
         own = [page for page in pages if page.kind == kind]
         if own:
-            lines += [heading, *(f"  {page.topic:{width}}  {page.first_sentence}" for page in own), ""]
+            lines += [heading, *(f"  {page.topic:{width}}  {page.first_sentence or page.title}" for page in own), ""]
     lines.append("`gf-i2p help TOPIC` shows a page.")
     data = [{"topic": p.topic, "kind": p.kind, "title": p.title, "about": p.first_sentence} for p in pages]
     return Answer({"topics": data}, "\n".join(lines), is_report=True)
-
-
-def _show(text: str) -> None:
-    """Show Markdown on the terminal, through the operator's pager."""
-    from rich.console import Console  # noqa: PLC0415 -- rich takes 50 ms, which a script need not wait for
-    from rich.markdown import Markdown  # noqa: PLC0415
-    from rich.theme import Theme  # noqa: PLC0415
-
-    os.environ.setdefault("LESS", "FRX")  # colours; no pager for a page that the screen has room for
-    # The terminal's own background: rich's is black, on a light terminal too.
-    console = Console(theme=Theme({"markdown.code": "bold", "markdown.code_block": "none"}))
-    with console.pager(styles=True):
-        console.print(Markdown(text, code_theme="ansi_dark", hyperlinks=False))

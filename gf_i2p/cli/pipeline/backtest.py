@@ -25,13 +25,13 @@ from gf_i2p.pipeline.backtest.result_rows import (
     recommended_row,
     recommended_values,
 )
-from gf_i2p.pipeline.days import DAY_MS, Span
+from gf_i2p.pipeline.days import ALL_DAYS, DAY_MS, Span
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from gf_i2p.pipeline.backtest.job import BacktestFigures, Window
+    from gf_i2p.pipeline.backtest.job import BacktestFigures
     from gf_i2p.pipeline.spark_progress import Steps
 
 HELP = "replay farms' logs with other parameters, and recommend the best set"
@@ -90,10 +90,8 @@ def run(options: argparse.Namespace) -> Answer:
     if options.out is not None:
         check_out(options.out)
     with ProgressLine() as progress, working(options, progress, ()) as (spark, steps):
-        from gf_i2p.pipeline.backtest.job import Window  # noqa: PLC0415 -- needs Spark
-
-        window = Window(options.farm, span.since_ms, span.until_ms)
-        figures, farms = work(spark, steps, lake, sets, window, weights, one_farm=options.out is not None)
+        one_farm = options.out is not None
+        figures, farms = work(spark, steps, lake, sets, options.farm, span, weights, one_farm=one_farm)
     if options.out is not None:
         _write(options.out, fragment(farms[0]))
     return Answer(as_json(figures, farms, weights), show(figures, farms, options.out), is_report=True)
@@ -104,7 +102,8 @@ def work(
     steps: "Steps",
     lake: Lake,
     sets: Sequence[grid.Set],
-    window: "Window | None" = None,
+    farm: str | None = None,
+    span: Span = ALL_DAYS,
     weights: Weights = WEIGHTS,
     *,
     one_farm: bool = False,
@@ -115,7 +114,9 @@ def work(
     """
     from gf_i2p.pipeline.backtest import job  # noqa: PLC0415 -- needs Spark
 
-    figures = job.backtest(spark, lake, sets, window, weights=weights, tell=steps, one_farm=one_farm)
+    figures = job.backtest(
+        spark, lake, sets, farm, span.since_ms, span.until_ms, weights=weights, tell=steps, one_farm=one_farm
+    )
     return figures, list(islice(job.results(spark, lake), _SHOWN_FARMS))
 
 

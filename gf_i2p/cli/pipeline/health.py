@@ -14,9 +14,9 @@ from gf_i2p.pipeline.days import ALL_DAYS, Span
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
-    from gf_i2p.pipeline.health.job import Anomaly, HealthFigures, ServerSummary
+    from gf_i2p.pipeline.health.job import HealthFigures
     from gf_i2p.pipeline.spark_progress import Steps
 
 HELP = "availability, gaps, lag, clock skew and anomalies of servers and destinations, by the hour"
@@ -64,16 +64,16 @@ def work(
         {
             **asdict(figures),
             "records_per_second": figures.records_per_second,
-            "servers": [asdict(each) for each in servers[:max_servers]],
+            "servers": [each.asDict() for each in servers[:max_servers]],
             "more_servers": len(servers) > max_servers,
-            "newest_anomalies": [asdict(each) for each in anomalies[:max_anomalies]],
+            "newest_anomalies": [each.asDict() for each in anomalies[:max_anomalies]],
             "more_anomalies": len(anomalies) > max_anomalies,
         },
         show_briefly(servers, anomalies) if brief else show(figures, servers, anomalies),
     )
 
 
-def show(figures: "HealthFigures", servers: "Sequence[ServerSummary]", anomalies: "Sequence[Anomaly]") -> str:
+def show(figures: "HealthFigures", servers: "Sequence[Row]", anomalies: "Sequence[Row]") -> str:
     """Describe the result as text: a table, the newest anomalies, and the work done."""
     lines = [*_table(servers, _HEAD), *_unlike_the_past(anomalies, _SHOWN_ANOMALIES)]
     work = f"{figures.records:,} records in {figures.seconds:.1f} s, {figures.records_per_second:,.0f} a second"
@@ -82,12 +82,12 @@ def show(figures: "HealthFigures", servers: "Sequence[ServerSummary]", anomalies
     return "\n".join(lines)
 
 
-def show_briefly(servers: "Sequence[ServerSummary]", anomalies: "Sequence[Anomaly]") -> str:
+def show_briefly(servers: "Sequence[Row]", anomalies: "Sequence[Row]") -> str:
     """Describe the result as text, without the columns that seldom matter."""
     return "\n".join([*_table(servers, _BRIEF_COLUMNS), *_unlike_the_past(anomalies, _BRIEFLY_SHOWN)])
 
 
-def _table(servers: "Sequence[ServerSummary]", columns: Sequence[str]) -> list[str]:
+def _table(servers: "Sequence[Row]", columns: Sequence[str]) -> list[str]:
     places = [_HEAD.index(name) for name in columns]
     rows = [[row[place] for place in places] for row in (_HEAD, *(_row(each) for each in servers[:_SHOWN_SERVERS]))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(columns))]
@@ -97,7 +97,7 @@ def _table(servers: "Sequence[ServerSummary]", columns: Sequence[str]) -> list[s
     return lines
 
 
-def _unlike_the_past(anomalies: "Sequence[Anomaly]", count: int) -> list[str]:
+def _unlike_the_past(anomalies: "Sequence[Row]", count: int) -> list[str]:
     """Return lines that tell of the newest anomalies, `count` at most."""
     if not anomalies:
         return []
@@ -106,7 +106,7 @@ def _unlike_the_past(anomalies: "Sequence[Anomaly]", count: int) -> list[str]:
     return [*lines, "  and more; --json shows all"] if len(anomalies) > count else lines
 
 
-def _row(server: "ServerSummary") -> tuple[str, ...]:
+def _row(server: "Row") -> tuple[str, ...]:
     name = f"{server.server}" if server.server < FIRST_LEAF_MEMBER_ID else f"{server.server} (member)"
     return (
         printable(server.farm),

@@ -49,11 +49,10 @@ def work(
     spark: "SparkSession", steps: "Steps", lake: Lake, out: Path, farms: Sequence[str] = (), span: Span = ALL_DAYS
 ) -> Answer:
     """Write the page. `farms`: none for the largest. Raises `PipelineError` and `OSError`."""
-    from gf_i2p.pipeline.report.gather import ReportScope  # noqa: PLC0415 -- needs Spark
-    from gf_i2p.pipeline.report.job import ReportOptions, make_report  # noqa: PLC0415
+    from gf_i2p.pipeline.report.job import make_report  # noqa: PLC0415 -- needs Spark
 
-    scope = ReportScope(tuple(dict.fromkeys(farms)), span.since_ms, span.until_ms)
-    figures = make_report(spark, lake, ReportOptions(out, scope), lambda text: steps(f"summing up {text}"))
+    names = tuple(dict.fromkeys(farms))
+    figures = make_report(spark, lake, out, names, span, lambda text: steps(f"summing up {text}"))
     return Answer(asdict(figures), show(figures))
 
 

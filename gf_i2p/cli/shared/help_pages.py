@@ -52,7 +52,7 @@ class HelpPage:
         for paragraph in re.split(r"\n\s*\n", self.text):
             if paragraph.strip() and not paragraph.startswith(_NO_SENTENCE):
                 sentence = _END.split(" ".join(paragraph.split()), maxsplit=1)[0]
-                return _LINK.sub(r"\1", sentence).replace("**", "").replace("`", "")
+                return _LINK.sub(r"\1", sentence).replace("*", "").replace("`", "")
         return ""
 
 
@@ -70,7 +70,7 @@ def pages(root: Path | None = None) -> Mapping[str, HelpPage]:
     """
     found: dict[str, HelpPage] = {}
     for kind in KINDS:
-        for path in sorted(((root or directory()) / kind).glob("*.md")):
+        for path in sorted(((root or directory()) / kind).glob("*.md"), key=lambda each: each.stem):
             topic = path.stem if path.stem not in found else f"{kind}/{path.stem}"
             found[topic] = HelpPage(topic, kind, path)
     return found

@@ -97,7 +97,7 @@ class JoinCode:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a code; spaces and line ends do not count, nor anything below an empty line: the invitation goes on there.
+        """Read a code; spaces and line ends do not count, nor what stands below an empty line.
 
         Raises `JoinCodeError`, which does not show the text.
         """

@@ -52,14 +52,7 @@ def read_grid(path: Path) -> list[Set]:
     The live set comes first. Each `[[set]]` is there without some of its parameters, too: see `combined`. Raises
     `UsageError`, and `OSError`.
     """
-    with path.open("rb") as file:
-        data = file.read(MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
-        raise UsageError(f"{path} has more than {MAX_FILE_BYTES} bytes: give a smaller file.")
-    try:
-        document = tomllib.loads(data.decode())
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not TOML: {error}") from None
+    document = read_toml(path, MAX_FILE_BYTES, "give a smaller file")
     values, sets = document.pop("values", {}), document.pop("set", [])
     if (
         document
@@ -71,6 +64,18 @@ def read_grid(path: Path) -> list[Set]:
         raise UsageError(f"{path} may have only a table [values], with a list for each parameter, and tables [[set]].")
     parts = (part for each in sets for part in combined({name: [value] for name, value in each.items()}))
     return checked([*combined(values), *parts])
+
+
+def read_toml(path: Path, max_bytes: int, advice: str) -> dict[str, Any]:
+    """Read a TOML file of up to `max_bytes`. `advice`: for a larger file. Raises `UsageError`, and `OSError`."""
+    with path.open("rb") as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise UsageError(f"{path} has more than {max_bytes} bytes: {advice}.")
+    try:
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from None
 
 
 def checked(sets: Iterable[Set]) -> list[Set]:

@@ -75,11 +75,7 @@ class Hindsight:
         lease = lease_seconds(parameters)
         period = record_seconds((USUAL_INTERVAL_MS if interval_ms is None else interval_ms) / 1000, parameters)
         due_ms, lease_ms = now_ms + int(period * 1000), int(lease * 1000)
-        if newest is None:
-            self._newest[server] = _Newest(now_ms, date_ms, able, due_ms, lease_ms)
-        else:  # in place: this runs for every record
-            newest.heard_ms, newest.date_ms, newest.able = now_ms, date_ms, able
-            newest.due_ms, newest.lease_ms, newest.judged_ms = due_ms, lease_ms, 0
+        self._newest[server] = _Newest(now_ms, date_ms, able, due_ms, lease_ms)
 
     def keep(self, servers: Collection[int], now_ms: int) -> None:
         """Take no more records of the servers that do not belong to the farm any more."""

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import StorageLevel
+from pyspark.sql import functions as f
 
-from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set
 from gf_i2p.pipeline.backtest.measures import WEIGHTS, Counts, Weights
 from gf_i2p.pipeline.backtest.recommendation import Tried, advise
-from gf_i2p.pipeline.backtest.replay import SERVERS, Decision, ReplayedEntry
-from gf_i2p.pipeline.backtest.replay_measures import Trial
+from gf_i2p.pipeline.backtest.replay import SERVERS, ReplayedEntry
+from gf_i2p.pipeline.backtest.replay_measures import ReplayMeter
 from gf_i2p.pipeline.backtest.result_rows import BacktestRow
 from gf_i2p.pipeline.days import DAY_MS
 from gf_i2p.pipeline.errors import NothingToDoError, PipelineError
@@ -72,7 +73,7 @@ _RESULT: Final = (
     | {"cost": pa.float64(), "superseded": pa.int64(), "gaps": pa.int64()}
 )
 _OUTPUT: Final = pa.schema({"what": pa.string()} | _DECISION | _DAY | _RESULT)
-_ADVISED: Final = pa.schema(
+ADVISED: Final = pa.schema(
     _RESULT
     | {
         "recommended": pa.bool_(),
@@ -83,24 +84,11 @@ _ADVISED: Final = pa.schema(
         "advice": pa.string(),
     }
 )
+"""The columns of the table `backtest`."""
 _STORED: Final = (
     "farm string, `index` bigint, term bigint, received_ms bigint, kind string, value string, raw binary, "
     "servers array<bigint>"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The farm and the time whose entries are replayed. None: no limit."""
-
-    farm: str | None = None
-    since_ms: int | None = None
-    """Beginning, in ms since the epoch, by the exporters' clocks.
-
-    Of older entries, only administrators' entries and Configurations count.
-    """
-    until_ms: int | None = None
-    """End, not included, in ms since the epoch, by the exporters' clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +115,9 @@ def backtest(
     spark: "SparkSession",
     lake: Lake,
     sets: Sequence[Set],
-    window: Window | None = None,
+    farm: str | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
     *,
     weights: Weights = WEIGHTS,
     tell: Callable[[str], None] = lambda _: None,
@@ -135,21 +125,22 @@ def backtest(
 ) -> BacktestFigures:
     """Replay the farms, and write the tables anew: the tables hold the results of the last run only.
 
-    `sets`: from `grid`, the live set first. `window`: None for all farms and times. `weights`: of the cost. `tell`:
-    called with the name of each step. `one_farm`: refuse a lake with several farms. Raises `PipelineError`.
+    `sets`: from `grid`, the live set first. `farm`: None for all farms. `since_ms`, `until_ms`: beginning and end (not
+    included) of the entries, in ms since the epoch, by the exporters' clocks; None: no limit. Of older entries, only
+    administrators' entries and Configurations count. `weights`: of the cost. `tell`: called with the name of each step.
+    `one_farm`: refuse a lake with several farms. Raises `PipelineError`.
     """
-    from pyspark import StorageLevel  # noqa: PLC0415 -- an extra
-    from pyspark.sql import functions as f  # noqa: PLC0415
-
     assert sets[0] == {}
     began = time.monotonic()
-    window = window or Window()
     tell("looking which farms there are")
-    log = _log(spark, lake, window)
+    log = _log(spark, lake, farm, since_ms, until_ms)
     # The farms with the most entries first: such a farm, begun last, would prolong the job.
     farms = [row["farm"] for row in log.groupBy("farm").count().orderBy(f.desc("count"), "farm").collect()]
     if not farms:
-        raise NothingToDoError(_nothing_to_replay(lake))
+        raise NothingToDoError(
+            f"There is nothing to replay in {lake.path('entries')}: run `gf-i2p pipeline ingest`, or check --farm, "
+            "--since, --until."
+        )
     if one_farm and len(farms) > 1:
         raise PipelineError(
             f"There are {len(farms)} farms in {lake.root}, and each has parameters of its own: add --farm."
@@ -167,8 +158,6 @@ def backtest(
             f.count(f.when(f.col("live") & ~f.col("exact"), 1)).alias("inexact"),
         ).first()
         assert counts is not None
-        if not counts["farms"]:
-            raise NothingToDoError(_nothing_to_replay(lake))
         tell("writing")
         decisions = output.where("what = 'decision'").select(*_DECISION)
         decisions.coalesce(_FILES).write.mode("overwrite").parquet(lake.path("decisions"))
@@ -176,7 +165,7 @@ def backtest(
         days.coalesce(_FILES).write.mode("overwrite").parquet(lake.path("backtest_days"))
         tell("choosing parameters")
         played = output.where("what != 'decision'").select("what", "day", *_RESULT).groupBy("farm")
-        advised = played.applyInArrow(_advise_farm, columns(_ADVISED)).coalesce(1)
+        advised = played.applyInArrow(_advise_farm, columns(ADVISED)).coalesce(1)
         advised.sortWithinPartitions("farm", "cost", "set").write.mode("overwrite").parquet(lake.path("backtest"))
     finally:
         output.unpersist()
@@ -192,32 +181,25 @@ def backtest(
 
 def results(spark: "SparkSession", lake: Lake) -> Iterator[list[BacktestRow]]:
     """Yield the rows of the table `backtest`, farm by farm, the cheapest first. Memory holds one farm's rows."""
-    table = spark.read.parquet(lake.path("backtest"))
-    farm_rows: list[BacktestRow] = []
-    for row in table.orderBy("farm", "cost", "set").toLocalIterator():
-        result = BacktestRow.of_columns(row.asDict())
-        if farm_rows and farm_rows[0].farm != result.farm:
-            yield farm_rows
-            farm_rows = []
-        farm_rows.append(result)
-    if farm_rows:
-        yield farm_rows
+    rows = spark.read.parquet(lake.path("backtest")).orderBy("farm", "cost", "set").toLocalIterator()
+    for _, of_farm in groupby((BacktestRow.of_columns(row.asDict()) for row in rows), key=lambda row: row.farm):
+        yield list(of_farm)
 
 
-def _log(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
-    """Return the rows in a window. The column `gap` says whether the row names the servers after a gap.
+def _log(
+    spark: "SparkSession", lake: Lake, farm: str | None, since_ms: int | None, until_ms: int | None
+) -> "DataFrame":
+    """Return the rows to replay. The column `gap` says whether the row names the servers after a gap.
 
-    See `ReplayedEntry.is_gap`.
+    See `ReplayedEntry.is_gap`; the arguments are those of `backtest`.
     """
-    from pyspark.sql import functions as f  # noqa: PLC0415 -- an extra
-
     entries = tables.read_columns(spark, lake, "entries", _STORED)
-    if window.farm is not None:
-        entries = entries.where(f.col("farm") == window.farm)
-    if window.until_ms is not None:
-        entries = entries.where(f.col("received_ms") < window.until_ms)
-    if window.since_ms is not None:
-        entries = entries.where((f.col("received_ms") >= window.since_ms) | f.col("kind").isin(SERVERS, "admin"))
+    if farm is not None:
+        entries = entries.where(f.col("farm") == farm)
+    if until_ms is not None:
+        entries = entries.where(f.col("received_ms") < until_ms)
+    if since_ms is not None:
+        entries = entries.where((f.col("received_ms") >= since_ms) | f.col("kind").isin(SERVERS, "admin"))
     value = f.coalesce(f.col("value").cast("binary"), "raw")
     entries = entries.select("farm", "index", "term", "received_ms", "kind", value.alias("value"), "servers")
     return entries.withColumn("gap", (f.col("kind") == SERVERS) & f.col("value").isNotNull())
@@ -229,19 +211,10 @@ def _rows_by_task(log: "DataFrame", tasks: Sequence[tuple[str, int]], partitions
     The tasks begin in the order of `tasks`. A task's rows are ordered by index. At the same index, entries come before
     gap rows, and higher terms come first.
     """
-    from pyspark.sql import functions as f  # noqa: PLC0415 -- an extra
-
     task_numbers = [(farm, chunk, number) for number, (farm, chunk) in enumerate(tasks)]
     numbers = log.sparkSession.createDataFrame(task_numbers, "farm string, chunk int, task int")
     rows = log.join(f.broadcast(numbers), "farm").repartitionById(partitions, f.col("task") % partitions)
     return rows.sortWithinPartitions("task", "index", "gap", f.desc("term")).drop("gap", "task")
-
-
-def _nothing_to_replay(lake: Lake) -> str:
-    return (
-        f"There is nothing to replay in {lake.path('entries')}: run `gf-i2p pipeline ingest`, or check --farm, "
-        "--since, --until."
-    )
 
 
 def _cores(spark: "SparkSession") -> int:
@@ -273,7 +246,7 @@ def _replay_tasks(
 
 
 def _advise_farm(played: pa.Table) -> pa.Table:
-    """Recommend a set for one farm. For `applyInArrow`: takes the farm's days and results, and returns `_ADVISED`."""
+    """Recommend a set for one farm. For `applyInArrow`: takes the farm's days and results, and returns `ADVISED`."""
     days: dict[int, list[dict[str, Any]]] = {}
     is_day = pc.equal(played["what"], "day")
     for row in played.filter(is_day).select(["set", "day", "farm_ms", "cost"]).to_pylist():
@@ -293,7 +266,7 @@ def _advise_farm(played: pa.Table) -> pa.Table:
         row["advice"] = " ".join([advice.why, *advice.hints]) if row["live"] else None
         if gain is not None:
             row |= {"gain": gain.share, "gain_low": gain.low, "gain_high": gain.high, "saved_s": gain.seconds}
-    return pa.Table.from_pylist(results, schema=_ADVISED)
+    return pa.Table.from_pylist(results, schema=ADVISED)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, ReplayedEntry]]:
@@ -316,43 +289,20 @@ def play(
     The rows are the days and the results of each set, and for chunk 0 also the live set's decisions. `log`: rows in the
     order that `Replay.feed` needs.
     """
-    trial = Trial(farm, chunks[chunk])
+    meter = ReplayMeter(farm, chunks[chunk])
     row: ReplayedEntry | None = None
     for row in log:
-        changed_runs = trial.feed(row)
+        changed_runs = meter.replay.feed(row)
         if changed_runs and changed_runs[0] == 0 and chunk == 0:  # set 0 of chunk 0 is the live set
-            yield _decision_row(farm, trial.replay.decision(0, row))
+            yield {"what": "decision", **meter.replay.decision(row)}
     if row is not None:
-        yield from _results_of(farm, trial, chunk, len(chunks), weights)
+        yield from _results_of(meter, chunk, len(chunks), weights)
 
 
-def _decision_row(farm: str, decision: Decision) -> dict[str, Any]:
-    return {
-        "what": "decision",
-        "farm": farm,
-        "index": decision.index,
-        "received_ms": decision.received_ms,
-        "now_ms": decision.now_ms,
-        "publisher": decision.publisher,
-        "mode": decision.mode,
-        "listed": [
-            {
-                "hash": to_base64(entry.hash),
-                "type": entry.type,
-                "cost": entry.cost,
-                "owner": entry.owner,
-                "branch": branch,
-            }
-            for branch, entry in decision.listed
-        ],
-        "exact": decision.exact,
-    }
-
-
-def _results_of(farm: str, trial: Trial, chunk: int, chunks: int, weights: Weights) -> Iterator[dict[str, Any]]:
-    for place, measures in enumerate(trial.results()):
+def _results_of(meter: ReplayMeter, chunk: int, chunks: int, weights: Weights) -> Iterator[dict[str, Any]]:
+    for place, measures in enumerate(meter.results()):
         number = chunk + place * chunks  # see `_chunks`
-        what = {"farm": farm, "set": number, "parameters": _json(measures.parameters)}
+        what = {"farm": meter.replay.farm, "set": number, "parameters": _json(measures.parameters)}
         for day, counts in measures.days.items():
             date = datetime.fromtimestamp(day * DAY_MS // 1000, UTC).date().isoformat()
             yield {"what": "day", **what, "day": date, **asdict(counts), "cost": counts.seconds(weights)}
@@ -366,8 +316,8 @@ def _results_of(farm: str, trial: Trial, chunk: int, chunks: int, weights: Weigh
             "exact": measures.exact,
             "entries": measures.entries,
             "cost": total.cost(weights),
-            "superseded": trial.replay.superseded,
-            "gaps": trial.replay.gaps,
+            "superseded": meter.replay.superseded,
+            "gaps": meter.replay.gaps,
         }
 
 

@@ -65,10 +65,6 @@ class Offices:
         self._past = later
         return outage_ms
 
-    def clear(self) -> None:
-        """Forget all offices, and the published set."""
-        self._past, self._published_ms, self._serving_ms = [], None, None
-
     def _unserved(self, office: _Office, begin_ms: int, end_ms: int, truth: Hindsight, republish_ms: int) -> Times:
         """Return when clients could not be served, as far as one office says."""
         whole = [(begin_ms, end_ms)]

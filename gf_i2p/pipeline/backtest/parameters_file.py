@@ -4,13 +4,13 @@ The table `[farm]` names the farm as `cluster`, because the best parameters diff
 """
 
 import json
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.pipeline.backtest.grid import read_toml
 from gf_i2p.pipeline.backtest.result_rows import (
     BacktestRow,
     compared,
@@ -64,15 +64,7 @@ def read_parameters(path: Path, cluster: str) -> dict[str, Any]:
     `cluster`: the farm that will get the parameters. A file without the name of a farm fits any farm. Raises
     `UsageError` and `OSError`.
     """
-    with path.open("rb") as file:
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{path} has more than {MAX_BYTES} bytes: give a file of pipeline backtest --out.")
-    try:
-        document = tomllib.loads(data.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} is not TOML: {error}") from None
-    farm = document.get("farm")
+    farm = read_toml(path, MAX_BYTES, "give a file of pipeline backtest --out").get("farm")
     farm = farm if isinstance(farm, dict) else {}
     parameters = farm.get("parameters")
     if not isinstance(parameters, dict) or not parameters:

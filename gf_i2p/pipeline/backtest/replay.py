@@ -7,16 +7,20 @@ A history keeps the meaning of a value's JSON, and not the bytes. So the replay 
 4 KiB only because of spaces, although the farm refused that record.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from gf_i2p.farm.admin_entries import AdminEntry, Administration
 from gf_i2p.farm.choice.publisher import Branch, SetEntry
 from gf_i2p.farm.parameters import NAMES, Parameters
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
 from gf_i2p.farm.state import FarmState, read_entry
+from gf_i2p.netdb.encoding import to_base64
+
+if TYPE_CHECKING:
+    from gf_i2p.pipeline.backtest.replay_measures import ReplayMeter
 
 SERVERS: Final = "servers"
 """The kind of a Configuration entry; the kinds of Application entries make no difference here."""
@@ -42,30 +46,6 @@ class ReplayedEntry:
         The row of the entry with the same index, if there is one, comes before this row.
         """
         return self.kind == SERVERS and self.value is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The publisher, the mode and the published set from one entry of the log on."""
-
-    index: int
-    received_ms: int
-    now_ms: int | None
-    """Farm time, in milliseconds since the epoch; None: not yet known."""
-    publisher: int | None
-    mode: str
-    """"dry-run", "meta" or "failover"; "off" without a publisher."""
-    entries: tuple[SetEntry, ...]
-    branches: tuple[Branch, ...]
-    exact: bool
-    """See `Replay.exact`. False: the farm may have decided otherwise, because the log up to this entry has a gap."""
-
-    @property
-    def listed(self) -> Iterator[tuple[int | None, SetEntry]]:
-        """The entries of the top set (with branch None), and the entries of all branches with the branch's number."""
-        yield from ((None, entry) for entry in self.entries)
-        for branch in self.branches:
-            yield from ((branch.number, entry) for entry in branch.entries)
 
 
 class SetState(FarmState):
@@ -99,7 +79,6 @@ class ParameterRun:
         self.branches: tuple[Branch, ...] = ()
         self._cluster = cluster
         self._listed: object = None
-        self._most = 0
         self.state = self._new()
 
     def _new(self) -> FarmState:
@@ -130,35 +109,15 @@ class ParameterRun:
         return publisher_changed, listing
 
 
-class ReplayListener(Protocol):
-    """The calls by which a replay reports to the object that measures the runs."""
-
-    def begins(self, servers: Sequence[int]) -> None:
-        """The log has a gap: the replay begins anew with these servers, without earlier records."""
-
-    def configured(self, servers: Sequence[int]) -> None:
-        """The farm has these servers from now on. Called before any run has taken in the change."""
-
-    def heard(self, record: StatusRecord) -> None:
-        """A server or member of the farm has posted a record. Called before any run has taken in the record."""
-
-    def decided(self, run: int, *, publisher_changed: bool, listing: bool, by_admin: bool) -> None:
-        """A run's publisher, mode or published set has changed.
-
-        `run`: number of the run. `publisher_changed`: the publisher or the mode has changed. `listing`: the set has
-        changed. `by_admin`: an administrator's entry is the cause.
-        """
-
-
 class Replay:
     """The replay of one farm's log with several parameter sets at once: each entry is parsed once for all sets."""
 
     def __init__(
-        self, farm: str, sets: Sequence[Mapping[str, Any]] = ({},), watcher: ReplayListener | None = None
+        self, farm: str, sets: Sequence[Mapping[str, Any]] = ({},), watcher: "ReplayMeter | None" = None
     ) -> None:
         """`sets`: parameter sets that `grid.checked` has checked. {} stands for the live parameters.
 
-        A set has the fixed value of each parameter, by the parameter's name in the log.
+        A set has the fixed value of each parameter, by the parameter's name in the log. `watcher`: measures the runs.
         """
         self.farm = farm
         self.runs = [ParameterRun(farm, fixed) for fixed in sets]
@@ -207,19 +166,29 @@ class Replay:
                 run.state.apply_entry(entry, value, row.index)
         return self._report_changes(by_admin=isinstance(entry, AdminEntry))
 
-    def decision(self, run: int, row: ReplayedEntry) -> Decision:
-        """Return the present decision of a run. `row`: the row that was fed last."""
-        parameter_run = self.runs[run]
-        return Decision(
-            row.index,
-            row.received_ms,
-            parameter_run.state.now_ms,
-            parameter_run.publisher,
-            parameter_run.mode,
-            parameter_run.entries,
-            parameter_run.branches,
-            self.exact,
-        )
+    def decision(self, row: ReplayedEntry) -> dict[str, Any]:
+        """Return the present decision of the first run, as a row of the table `decisions`. `row`: fed last.
+
+        The farm time `now_ms` is in milliseconds since the epoch; None: not yet known. The mode is "dry-run", "meta" or
+        "failover", and "off" without a publisher. The entries of the top set have the branch None.
+        """
+        run = self.runs[0]
+        branches = [(None, run.entries), *((branch.number, branch.entries) for branch in run.branches)]
+        return {
+            "farm": self.farm,
+            "index": row.index,
+            "received_ms": row.received_ms,
+            "now_ms": run.state.now_ms,
+            "publisher": run.publisher,
+            "mode": run.mode,
+            "listed": [
+                {name: getattr(entry, name) for name in ("type", "cost", "owner")}
+                | {"hash": to_base64(entry.hash), "branch": branch}
+                for branch, entries in branches
+                for entry in entries
+            ],
+            "exact": self.exact,
+        }
 
     def _feed_gap(self, row: ReplayedEntry) -> list[int]:
         """Take in the servers after a gap, unless other histories have the missing entries. Returns as `feed` does."""

@@ -18,10 +18,10 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import MAX_LEAF_MEMBERS
 from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.farm.record.status_record import StatusRecord
-from gf_i2p.pipeline.backtest.hindsight import LATE_MS, Hindsight
+from gf_i2p.pipeline.backtest.hindsight import LATE_MS, Hindsight, lasting, within
 from gf_i2p.pipeline.backtest.measures import Counts, Measures
 from gf_i2p.pipeline.backtest.offices import Offices
-from gf_i2p.pipeline.backtest.replay import ParameterRun, Replay, ReplayedEntry
+from gf_i2p.pipeline.backtest.replay import ParameterRun, Replay
 from gf_i2p.pipeline.days import DAY_MS
 
 SILENT_MS: Final = Parameters().fresh_ms
@@ -81,11 +81,14 @@ class _Tally:
 
 
 class ReplayMeter:
-    """Measures all runs of a replay; a `replay.ReplayListener`."""
+    """Replays and measures one farm's log under several parameter sets."""
 
-    def __init__(self) -> None:
-        self._runs: Sequence[ParameterRun] = ()
-        self._tallies: list[_Tally] = []
+    def __init__(self, farm: str, sets: Sequence[Mapping[str, Any]]) -> None:
+        """`sets`: as for `Replay`."""
+        self.replay = Replay(farm, sets, self)
+        """Feed the rows of the log to this replay."""
+        self._runs = self.replay.runs
+        self._tallies = [_Tally() for _ in self._runs]
         self._clock = FarmClock()
         self._dates: dict[int, int] = {}
         self._newest: dict[int, _NewestRecord] = {}  # in the order of the posters' newest records
@@ -97,15 +100,10 @@ class ReplayMeter:
         self._sampled_ms = 0
         self._day: int | None = None
 
-    def watch(self, runs: Sequence[ParameterRun]) -> None:
-        """Set the runs that are measured."""
-        self._runs = runs
-        self._tallies = [_Tally() for _ in runs]
-
     # Reports of the replay -------------------------------------------------------------------------------------------
 
     def begins(self, servers: Sequence[int]) -> None:
-        """Judge what came before a gap, and begin anew after the gap. See `replay.ReplayListener`."""
+        """Judge what came before a gap. The replay begins anew with these servers, without earlier records."""
         self._judge_all()
         passed = self._clock.passed_ms
         self._clock = FarmClock()
@@ -116,14 +114,14 @@ class ReplayMeter:
         self._settled_ms = None
         for tally, run in zip(self._tallies, self._runs, strict=True):
             tally.publisher = None
-            tally.offices.clear()
+            tally.offices = Offices()
             tally.replaced, tally.listed, tally.past_listings = {}, {}, {}
             # The run tells only what is different behind the gap.
             tally.offices.change(passed, run.publisher, failover=self._failover)
             self._update_listed(tally, run)
 
     def configured(self, servers: Sequence[int]) -> None:
-        """Take in the farm's new servers, and forget removed servers. See `replay.ReplayListener`."""
+        """Take in the farm's servers from now on, before any run does, and forget removed servers."""
         self._settle_offices(self._clock.passed_ms)  # what came before concerns the former servers
         self._servers = frozenset(servers)
         self._truth.keep(self._servers, self._clock.passed_ms)
@@ -134,7 +132,7 @@ class ReplayMeter:
                 tally.replaced.pop(server, None)
 
     def heard(self, record: StatusRecord) -> None:
-        """Take in a record, and judge the time since the poster's last record. See `replay.ReplayListener`."""
+        """Take in a record before any run does, and judge the time since the poster's last record."""
         poster, is_server = record.id, record.id in self._servers
         state = self._runs[0].state
         self._failover = state.common_setting.mode == FAILOVER
@@ -164,7 +162,10 @@ class ReplayMeter:
             self._judge_server(poster, now, well=able and not silent)
 
     def decided(self, run: int, *, publisher_changed: bool, listing: bool, by_admin: bool) -> None:
-        """Count a change of a run's publisher or set. See `replay.ReplayListener`."""
+        """Count a change of a run's publisher or mode (`publisher_changed`), or of its published set (`listing`).
+
+        `run`: number of the run. `by_admin`: an administrator's entry is the cause.
+        """
         parameter_run, tally = self._runs[run], self._tallies[run]
         if publisher_changed:
             failover = parameter_run.state.common_setting.mode == FAILOVER
@@ -181,16 +182,13 @@ class ReplayMeter:
 
     # The counting ----------------------------------------------------------------------------------------------------
 
-    def results(self, replay: Replay) -> list[Measures]:
+    def results(self) -> list[Measures]:
         """Return the measures of each run. Call this once, after the last row."""
         self._judge_all()
+        exact = self.replay.gaps == 0 and self.replay.exact
         return [
             Measures(
-                parameters=run.fixed,
-                in_force=run.state.parameters.all(),
-                entries=replay.entries,
-                exact=replay.gaps == 0 and replay.exact,
-                days=dict(sorted(tally.days.items())),
+                run.fixed, run.state.parameters.all(), self.replay.entries, exact, dict(sorted(tally.days.items()))
             )
             for run, tally in zip(self._runs, self._tallies, strict=True)
         ]
@@ -375,29 +373,6 @@ def imbalance(weights: Sequence[float], rooms: Sequence[float]) -> float:
 
 def _listed_ms(tally: _Tally, leaf: _OwnedLeaf, since_ms: int, until_ms: int) -> int:
     """Return for how many milliseconds between two times a leaf was listed; forget the leaf's past listings."""
-    past_ms = sum(
-        max(min(until, until_ms) - max(since, since_ms), 0) for since, until in tally.past_listings.pop(leaf, ())
-    )
+    past_ms = lasting(within(tally.past_listings.pop(leaf, ()), since_ms, until_ms))
     listed = tally.listed.get(leaf)
     return past_ms if listed is None else past_ms + max(until_ms - max(listed, since_ms), 0)
-
-
-class Trial:
-    """Replays and measures one farm's log under several parameter sets."""
-
-    def __init__(self, farm: str, sets: Sequence[Mapping[str, Any]]) -> None:
-        """`sets`: parameter sets that `grid.checked` has checked. {} stands for the farm's own parameters.
-
-        A set has the fixed value of each parameter, by the parameter's name in the log.
-        """
-        self._measure = ReplayMeter()
-        self.replay = Replay(farm, sets, self._measure)
-        self._measure.watch(self.replay.runs)
-
-    def feed(self, row: ReplayedEntry) -> list[int]:
-        """Take in the next row; return the numbers of the runs whose decision has changed. See `Replay.feed`."""
-        return self.replay.feed(row)
-
-    def results(self) -> list[Measures]:
-        """Return the measures of each set. Call this once, after the last row."""
-        return self._measure.results(self.replay)

@@ -13,11 +13,6 @@ def encoded(column: "Column") -> "Column":
     return fn.translate(fn.base64(column), "+/", "-~")
 
 
-def decoded(column: "Column") -> "Column":
-    """Return a column with the bytes of a column of base64. For texts that may be invalid, see `decoded_if_valid`."""
-    return fn.unbase64(fn.translate(column, "-~", "+/"))
-
-
 def decoded_if_valid(column: "Column") -> "Column":
     """Return a column with the bytes of a column of base64; null for a text that is not base64."""
     return fn.try_to_binary(fn.translate(column, "-~", "+/"), fn.lit("base64"))

@@ -39,10 +39,7 @@ class SortedHashes:
 
     def __init__(self, words: Words) -> None:
         """`words`: the hashes, in any order, repetitions allowed."""
-        ordered = words[np.lexsort(tuple(words[:, word] for word in reversed(range(WORDS))))]
-        new = np.ones(len(ordered), dtype=bool)
-        new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-        self.words: Words = ordered[new]
+        self.words: Words = np.unique(words, axis=0)
 
     @classmethod
     def of(cls, data: bytes) -> Self:

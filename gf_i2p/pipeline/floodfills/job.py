@@ -16,11 +16,12 @@ import pyarrow as pa
 from pyspark.sql import functions as fn
 
 from gf_i2p.netdb.encoding import HASH_BYTES
+from gf_i2p.pipeline.days import HOUR_MS
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.floodfills import base64_columns
 from gf_i2p.pipeline.floodfills.closest_floodfills import SortedHashes, to_bytes, to_words
 from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet
-from gf_i2p.pipeline.floodfills.router_files import FoundFiles, find_router_files, read_router_files
+from gf_i2p.pipeline.floodfills.router_files import find_router_files, read_router_files
 from gf_i2p.pipeline.floodfills.searched_hashes import targets_of
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
@@ -34,7 +35,6 @@ CLOSEST: Final = 8
 MAX_FLOODFILLS: Final = 1_000_000
 """Most floodfills. The driver and each worker hold the hashes of all floodfills: up to 32 MB."""
 _FOUND_TYPE: Final = "hash binary, name string, day string, rank int, floodfill binary, distance binary"
-_HOUR_MS: Final = 3_600_000
 _TARGET_PARTS: Final = 16
 """Most partitions of the sought hashes. Without this limit, a shuffle would leave hundreds of partitions in memory."""
 
@@ -97,7 +97,7 @@ def find_closest(
             raise PipelineError(f"No record in {lake.root} names a master or a leaf: give hashes with --hash")
         progress("looking for the files of routers")
         files = find_router_files(options.netdbs, options.profiles)
-        progress(f"reading {files.count} files of routers")
+        progress(f"reading {files.num_rows} files of routers")
         began = time.monotonic()
         quarantined = write_routers(spark, lake, files, now_ms)
         parsed = time.monotonic()
@@ -112,8 +112,8 @@ def find_closest(
             fn.count("profile").alias("profiles"),
         ).collect()
         return FloodfillFigures(
-            files=files.count,
-            bytes=files.size,
+            files=files.num_rows,
+            bytes=sum(files.column("length").to_pylist()),
             routers=counts.routers,
             unverified=counts.unverified,
             profiles=counts.profiles,
@@ -131,7 +131,7 @@ def find_closest(
 # Routers -------------------------------------------------------------------------------------------------------------
 
 
-def write_routers(spark: "SparkSession", lake: Lake, files: FoundFiles, now_ms: int) -> int:
+def write_routers(spark: "SparkSession", lake: Lake, files: pa.Table, now_ms: int) -> int:
     """Write the table `routers`, add the broken files to `quarantine`, and return the number of broken files.
 
     If a router has several RouterInfos, the newest counts. If a router has several profiles, the profile with the
@@ -147,15 +147,10 @@ def write_routers(spark: "SparkSession", lake: Lake, files: FoundFiles, now_ms: 
             good.where(fn.col("kind") == "router")
             .groupBy("hash")
             .agg(fn.max(fn.struct(*info)).alias("info"))
-            .select("hash", *(fn.col(f"info.{name}").alias(name) for name in info))
+            .select("hash", "info.*")
         )
-        heard = fn.struct(fn.col("profile.heard_ms").alias("heard_ms"), "file", "profile")
-        profiles = (
-            good.where(fn.col("kind") == "profile")
-            .groupBy("hash")
-            .agg(fn.max(heard).alias("newest"))
-            .select("hash", fn.col("newest.profile").alias("profile"))
-        )
+        newest = fn.max_by("profile", fn.struct("profile.heard_ms", "file")).alias("profile")
+        profiles = good.where(fn.col("kind") == "profile").groupBy("hash").agg(newest)
         infos.join(profiles, "hash", "left").write.mode("overwrite").parquet(lake.path("routers"))
         return broken.count()
     finally:
@@ -189,8 +184,12 @@ def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> So
     if options.within_hours is not None:
         midnight = datetime.combine(options.day + timedelta(1), datetime.min.time(), UTC)
         reference_ms = min(now_ms, int(midnight.timestamp()) * 1000)
-        floodfills = floodfills.where(fn.col("published_ms") >= reference_ms - options.within_hours * _HOUR_MS)
-    hashes = floodfills.select(base64_columns.decoded(fn.col("hash")).alias("hash")).limit(MAX_FLOODFILLS + 1).toArrow()
+        floodfills = floodfills.where(fn.col("published_ms") >= reference_ms - options.within_hours * HOUR_MS)
+    hashes = (
+        floodfills.select(base64_columns.decoded_if_valid(fn.col("hash")).alias("hash"))
+        .limit(MAX_FLOODFILLS + 1)
+        .toArrow()
+    )
     if not hashes.num_rows:
         raise PipelineError(
             "None of these routers is a floodfill of the wanted network and age: check --net-id, --published-within, "
@@ -266,6 +265,5 @@ def _joined_hashes(column: Any) -> bytes:
 
 def _hash_column(data: bytes) -> Any:
     """Return concatenated 32-byte values as an Arrow column of variable length, the type that Spark reads."""
-    count = len(data) // HASH_BYTES
-    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(HASH_BYTES)
-    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    kind, count = pa.binary(HASH_BYTES), len(data) // HASH_BYTES
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)]).cast(pa.binary())

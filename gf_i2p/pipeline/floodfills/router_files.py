@@ -10,8 +10,8 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 import pyarrow as pa
 from pyarrow import fs
@@ -23,6 +23,7 @@ from gf_i2p.netdb.router_info import RouterInfo
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.floodfills.peer_profiles import PeerProfile, parse_i2pd, parse_java
 from gf_i2p.pipeline.lake.paths import absolute
+from gf_i2p.pipeline.read.record_schema import columns
 from gf_i2p.pipeline.read.stored_file import file_system
 
 if TYPE_CHECKING:
@@ -49,22 +50,13 @@ _NAMES: Final = {
 _FOUND: Final = pa.schema(
     [("root", pa.string()), ("path", pa.string()), ("length", pa.int64()), ("kind", pa.string())]
 )  # fmt: skip
-_PROFILE: Final = pa.struct(
-    [
-        ("router", pa.string()),
-        ("heard_ms", pa.int64()),
-        ("unreachable_ms", pa.int64()),
-        ("connected", pa.bool_()),
-        ("agreed", pa.int64()),
-        ("declined", pa.int64()),
-        ("failed", pa.int64()),
-        ("lookup_ms", pa.int64()),
-        ("lookup_failed_ms", pa.int64()),
-        ("store_ms", pa.int64()),
-        ("store_failed_ms", pa.int64()),
-        ("bytes_s", pa.float64()),
-    ]
-)
+_TYPES: Final[dict[Any, pa.DataType]] = {
+    str: pa.string(),
+    int | None: pa.int64(),
+    bool | None: pa.bool_(),
+    float | None: pa.float64(),
+}
+_PROFILE: Final = pa.struct([(name, _TYPES[kind]) for name, kind in get_type_hints(PeerProfile).items()])
 _READ: Final = pa.schema(
     [
         ("kind", pa.string()),
@@ -84,34 +76,13 @@ _READ: Final = pa.schema(
         ("digest", pa.string()),
     ]
 )
-PROFILE_TYPE: Final = (
-    "struct<router: string, heard_ms: bigint, unreachable_ms: bigint, connected: boolean, agreed: bigint, "
-    "declined: bigint, failed: bigint, lookup_ms: bigint, lookup_failed_ms: bigint, store_ms: bigint, "
-    "store_failed_ms: bigint, bytes_s: double>"
-)
-READ_TYPE: Final = (
-    "kind string, file string, length bigint, hash string, published_ms bigint, caps string, floodfill boolean, "
-    f"version string, net_id int, addresses int, verified boolean, profile {PROFILE_TYPE}, reason string, "
-    "text string, digest string"
-)
 """Columns with a row for each file. Only the row of a broken file has a `reason`, and `text` and `digest` if the file
 was read."""
 _MAX_MS: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFiles:
-    """The files to read."""
-
-    table: pa.Table
-    count: int
-    """Number of files."""
-    size: int
-    """Bytes of all files."""
-
-
-def find_router_files(netdbs: list[str], profiles: list[str]) -> FoundFiles:
-    """Find the files of RouterInfos and profiles.
+def find_router_files(netdbs: list[str], profiles: list[str]) -> pa.Table:
+    """Find the files of RouterInfos and profiles; return the files' roots, paths, lengths in bytes, and kinds.
 
     `netdbs`, `profiles`: netDb and peerProfiles directories, or routers' directories that contain them; as paths, or as
     addresses that pyarrow knows. In a router's directory in `netdbs`, the router's profiles are found, too. Raises
@@ -131,15 +102,14 @@ def find_router_files(netdbs: list[str], profiles: list[str]) -> FoundFiles:
                 "directory with peerProfiles"
             )
     rows = sorted(set(rows))
-    columns = list(zip(*rows, strict=True))
-    table = pa.table([pa.array(column, each.type) for column, each in zip(columns, _FOUND, strict=True)], schema=_FOUND)
-    return FoundFiles(table, len(rows), sum(columns[2]))
+    values = list(zip(*rows, strict=True))
+    return pa.table([pa.array(column, each.type) for column, each in zip(values, _FOUND, strict=True)], schema=_FOUND)
 
 
-def read_router_files(spark: "SparkSession", files: FoundFiles) -> "DataFrame":
-    """Read and parse the files; return a row of `READ_TYPE` for each file that still exists."""
-    tasks = math.ceil(files.count / _FILES_A_TASK)
-    return spark.createDataFrame(files.table).repartition(tasks).mapInArrow(read_batches, READ_TYPE)
+def read_router_files(spark: "SparkSession", files: pa.Table) -> "DataFrame":
+    """Read and parse the files; return a row of `_READ` for each file that still exists."""
+    tasks = math.ceil(files.num_rows / _FILES_A_TASK)
+    return spark.createDataFrame(files).repartition(tasks).mapInArrow(read_batches, columns(_READ))
 
 
 def read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -180,7 +150,7 @@ def _read_file(system: fs.FileSystem, path: str, length: int, kind: str) -> dict
 
 
 def _parse(kind: str, path: str, data: bytes) -> dict[str, Any]:
-    """Return the columns of `READ_TYPE` that follow from a file's content. Raises `NetDbError` for a broken file."""
+    """Return the columns of `_READ` that follow from a file's content. Raises `NetDbError` for a broken file."""
     name = path.rsplit("/", 1)[-1]
     match = _NAMES[kind].fullmatch(name)
     assert match is not None, "`find_router_files` gives only files with such names"

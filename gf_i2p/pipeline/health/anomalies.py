@@ -4,21 +4,19 @@ The rule is `episodes.episodes`. Spark brings a farm's hours together, and a Pyt
 year of a server with two leaves is 26,280 rows of about 100 bytes.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import functions as fn
 
-from gf_i2p.pipeline.health.episodes import Episode, episodes
-from gf_i2p.pipeline.health.measures import OF_LEAVES, OF_SERVERS, Measure
+from gf_i2p.pipeline.health.episodes import episodes
+from gf_i2p.pipeline.health.measures import OF_LEAVES, OF_SERVERS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_SERVERS: Final = ("farm", "server", "hour_ms", "watched_ms", *(each.name for each in OF_SERVERS))
-_LEAVES: Final = ("farm", "server", "hour_ms", "watched_ms", "destination", *(each.name for each in OF_LEAVES))
+_OF_HOURS: Final = ("farm", "server", "hour_ms", "watched_ms")
 EPISODES: Final = (
     "farm string, subject string, server bigint, destination string, servers array<bigint>, measure string, "
     "begin_ms bigint, end_ms bigint, hours bigint, worst_ms bigint, value double, usual double, spread double, "
@@ -37,8 +35,11 @@ _SCHEMA: Final = pa.schema([(name, _ARROW[kind]) for name, kind in (each.split()
 def anomalies(server_hours: "DataFrame", destination_hours: "DataFrame") -> "DataFrame":
     """Return a row for each episode, with the columns of `EPISODES`. All hours in the frames are judged."""
     servers, leaves = (
-        hours.select(fn.col("farm").cast("string").alias("farm"), *names[1:]).groupBy("farm")
-        for hours, names in ((server_hours, _SERVERS), (destination_hours, _LEAVES))
+        hours.select(*names, *(fn.col(each.name).cast("double") for each in measures)).groupBy("farm")
+        for hours, names, measures in (
+            (server_hours, _OF_HOURS, OF_SERVERS),
+            (destination_hours, (*_OF_HOURS, "destination"), OF_LEAVES),
+        )
     )
     return servers.cogroup(leaves).applyInArrow(_of_farm, EPISODES)
 
@@ -47,18 +48,5 @@ def _of_farm(servers: pa.Table, leaves: pa.Table) -> pa.Table:
     if not servers.num_rows:
         return _SCHEMA.empty_table()
     farm = servers["farm"][0].as_py()
-    found = episodes(_numpy(servers, OF_SERVERS), _numpy(leaves, OF_LEAVES))
-    return pa.Table.from_pylist([{"farm": farm, **_fields(each)} for each in found], _SCHEMA)
-
-
-def _numpy(table: pa.Table, measures: tuple[Measure, ...]) -> dict[str, NDArray[Any]]:
-    """Return the columns; unknown numbers become NaN."""
-    columns = {name: table[name].to_numpy() for name in ("server", "hour_ms", "watched_ms")}
-    columns |= {each.name: table[each.name].to_numpy().astype(np.float64) for each in measures}
-    if "destination" in table.column_names:
-        columns["destination"] = table["destination"].to_numpy()
-    return columns
-
-
-def _fields(episode: Episode) -> dict[str, Any]:
-    return {name: getattr(episode, name) for name in _SCHEMA.names if name != "farm"}
+    found = episodes(*({name: table[name].to_numpy() for name in table.column_names} for table in (servers, leaves)))
+    return pa.Table.from_pylist([{"farm": farm, **asdict(each)} for each in found], _SCHEMA)

@@ -13,23 +13,31 @@ from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.days import ALL_DAYS, HOUR_MS, Span
-from gf_i2p.pipeline.health.status_reports import FRESH_MS, MEMORY_MS, day_of, hour_of, number_column, reports
+from gf_i2p.pipeline.health.status_reports import (
+    FRESH_MS,
+    MEMORY_MS,
+    day_of,
+    hour_of,
+    inner_figures,
+    lasting_reports,
+    number_column,
+    reports,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _PLACE: Final = ("farm", "server", "destination")
+DESTINATION_HOURS: Final = (
+    "farm string, hour_ms bigint, server bigint, destination string, watched_ms bigint, records bigint, "
+    "availability double, flaps bigint, connections double, load double, day string"
+)
+"""The columns of the table `destination_hours`."""
 
 
-def destination_hours(
-    entries: "DataFrame",
-    extents: "DataFrame | None" = None,
-    span: Span = ALL_DAYS,
-    *,
-    fresh_ms: int = FRESH_MS,
-) -> "DataFrame":
+def destination_hours(entries: "DataFrame", extents: "DataFrame | None" = None, span: Span = ALL_DAYS) -> "DataFrame":
     """Return one row for each farm, server, destination and hour; the arguments are as for `server_hours`."""
-    figures = _inner_figures(entries, fresh_ms).join(_servers(entries, extents, span), ["farm", "server", "hour_ms"])
+    figures = _inner_figures(entries).join(_servers(entries, extents, span), ["farm", "server", "hour_ms"])
     in_order = Window.partitionBy(*_PLACE).orderBy("hour_ms")
     hour, first, last, reach = (fn.col(name) for name in ("hour_ms", "first_ms", "server_last_ms", "reach_ms"))
     recent = first - fn.col("past_ms") <= MEMORY_MS
@@ -50,7 +58,7 @@ def destination_hours(
     pieces = figures.withColumn("each_ms", fn.explode(fn.sequence(hour, to, fn.lit(HOUR_MS))))
     each = fn.col("each_ms")
     same_hour = each == hour
-    covered_ms = fn.least(last + fresh_ms, "stands_ms", each + HOUR_MS) - fn.greatest(last, each)
+    covered_ms = fn.least(last + FRESH_MS, "stands_ms", each + HOUR_MS) - fn.greatest(last, each)
     up_ms = fn.when(fn.col("stands") & fn.col("last_up") & (covered_ms > 0), covered_ms).otherwise(0)
     rows = pieces.groupBy(*_PLACE, each.alias("hour_ms")).agg(
         fn.sum(_if(same_hour, "records", 0)).alias("records"),
@@ -63,59 +71,28 @@ def destination_hours(
         fn.max("reach_ms").alias("reach_ms"),
     )
     watched_ms = fn.least(hour + HOUR_MS, reach) - fn.col("begin_ms")
-    hours = rows.select(
-        "farm",
-        "hour_ms",
-        "server",
-        "destination",
-        watched_ms.alias("watched_ms"),
-        "records",
-        fn.coalesce(fn.try_divide("up_ms", watched_ms), fn.try_divide("up_records", "records")).alias("availability"),
-        "flaps",
-        "connections",
-        "load",
-        day_of(hour).alias("day"),
+    availability = fn.coalesce(fn.try_divide("up_ms", watched_ms), fn.try_divide("up_records", "records"))
+    hours = rows.withColumns({"watched_ms": watched_ms, "availability": availability, "day": day_of(hour)}).select(
+        *(column.split()[0] for column in DESTINATION_HOURS.split(", "))
     )
     return hours if span.since_ms is None else hours.where(hour >= span.since_ms)
 
 
-def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
+def _inner_figures(entries: "DataFrame") -> "DataFrame":
     """Return the figures of each destination and hour that follow from the records of that hour alone."""
-    status = reports(entries, fn.col("record.destinations").alias("named"))
-    in_order = Window.partitionBy("farm", "server", "hour_ms").orderBy("received_ms", "index", "term")
-    lasts = fn.lead("received_ms").over(in_order) - fn.col("received_ms")
-    leaves = status.withColumn("lasts_ms", lasts).withColumn("leaf", fn.explode(_each_once("named")))
-    leaf_reports = leaves.select(
-        "farm",
-        "server",
-        "hour_ms",
-        "received_ms",
-        "index",
-        "term",
-        "lasts_ms",
-        fn.col("leaf.hash").alias("destination"),
-        (fn.col("leaf.up") & fn.col("up")).alias("up"),
-        number_column(fn.col("leaf.currentConnections")).alias("connections"),
-        number_column(fn.col("leaf.configuredConnections")).alias("most"),
+    status = lasting_reports(entries, fn.col("record.destinations").alias("named"))
+    leaves = status.withColumn("leaf", fn.explode(_each_once("named"))).withColumns(
+        {
+            "destination": fn.col("leaf.hash"),
+            "up": fn.col("leaf.up") & fn.col("up"),
+            "connections": number_column(fn.col("leaf.currentConnections")),
+            "most": number_column(fn.col("leaf.configuredConnections")),
+        }
     )
-    by_destination = Window.partitionBy("farm", "server", "hour_ms", "destination")
-    in_its_order = by_destination.orderBy("received_ms", "index", "term")
-    up, was_up, lasts_ms = fn.col("up"), fn.col("was_up"), fn.col("lasts_ms")
-    rows = leaf_reports.withColumns(
-        {"was_up": fn.lag("up").over(in_its_order), "next_up": fn.lead("up").over(in_its_order)}
-    )
-    return rows.groupBy("farm", "server", "hour_ms", "destination").agg(
-        fn.count("*").alias("records"),
-        fn.count_if(up).alias("up_records"),
-        fn.min("received_ms").alias("first_ms"),
-        fn.max("received_ms").alias("last_ms"),
-        fn.max(fn.when(was_up.isNull(), up)).alias("first_up"),
-        fn.max(fn.when(fn.col("next_up").isNull(), up)).alias("last_up"),
-        fn.max(lasts_ms.isNull()).alias("stands"),
-        fn.coalesce(fn.sum(fn.when(up & lasts_ms.isNotNull(), fn.least(lasts_ms, fn.lit(fresh_ms)))), fn.lit(0)).alias(
-            "inner_up_ms"
-        ),
-        fn.count_if(up != was_up).alias("inner_flaps"),
+    return inner_figures(
+        leaves,
+        _PLACE,
+        fn.max(fn.col("lasts_ms").isNull()).alias("stands"),
         fn.avg("connections").alias("connections"),
         fn.avg(fn.try_divide("connections", "most")).alias("load"),
     )

@@ -65,6 +65,11 @@ class Episode:
     """Distance of the oddest hour from the usual value, in spreads."""
     text: str = ""
 
+    def is_together_with(self, other: "Episode") -> bool:
+        """Return whether two episodes share so much time that they may have one cause."""
+        shared = min(self.end_ms, other.end_ms) - max(self.begin_ms, other.begin_ms)
+        return shared >= _TOGETHER * (max(self.end_ms, other.end_ms) - min(self.begin_ms, other.begin_ms))
+
 
 @dataclass(frozen=True, slots=True)
 class _Found:
@@ -75,11 +80,6 @@ class _Found:
     sign: int
     of_two: bool
     """Whether only two clocks were known in the oddest hour."""
-
-    def is_together_with(self, other: "_Found") -> bool:
-        one, two = self.episode, other.episode
-        shared = min(one.end_ms, two.end_ms) - max(one.begin_ms, two.begin_ms)
-        return shared >= _TOGETHER * (max(one.end_ms, two.end_ms) - min(one.begin_ms, two.begin_ms))
 
 
 def episodes(servers: Columns, leaves: Columns) -> list[Episode]:
@@ -167,9 +167,9 @@ class _Grid:
             destination=leaf,
             servers=(poster,),
             measure=measure.name,
-            begin_ms=self._start + odd.first * HOUR_MS,
-            end_ms=self._start + (odd.last + 1) * HOUR_MS,
-            hours=odd.hours,
+            begin_ms=self._start + int(odd.hours[0]) * HOUR_MS,
+            end_ms=self._start + (int(odd.hours[-1]) + 1) * HOUR_MS,
+            hours=len(odd.hours),
             worst_ms=self._start + odd.worst * HOUR_MS,
             value=odd.value,
             usual=odd.usual,
@@ -183,12 +183,9 @@ def _joined(found: Sequence[_Found], posters: Sequence[int]) -> Iterator[_Found]
     left = sorted(found, key=lambda each: (each.episode.begin_ms, each.episode.servers, each.episode.destination or ""))
     while left:
         first, *left = left
-        if first.measure.name == _SKEW:
-            group = [each for each in left if _is_pair(first, each)]
-        else:
-            group = [each for each in left if _is_alike(first, each) and first.is_together_with(each)]
-        servers = {server for each in (first, *group) for server in each.episode.servers}
         is_pair = first.measure.name == _SKEW
+        group = [each for each in left if _have_one_cause(first, each)]
+        servers = {server for each in (first, *group) for server in each.episode.servers}
         if len(servers) > 1 and (is_pair or 2 * len(servers) > len(posters)):
             left = [each for each in left if each not in group]
             of_many = "farm" if first.episode.destination is None else "leaves"
@@ -196,14 +193,12 @@ def _joined(found: Sequence[_Found], posters: Sequence[int]) -> Iterator[_Found]
         yield first
 
 
-def _is_alike(one: _Found, other: _Found) -> bool:
-    same_table = (one.episode.destination is None) == (other.episode.destination is None)
-    return (one.measure.name, one.sign) == (other.measure.name, other.sign) and same_table
-
-
-def _is_pair(one: _Found, other: _Found) -> bool:
-    of_two = one.of_two and other.of_two
-    return of_two and other.measure.name == _SKEW and one.sign == -other.sign and one.is_together_with(other)
+def _have_one_cause(one: _Found, other: _Found) -> bool:
+    if one.measure is not other.measure or not one.episode.is_together_with(other.episode):
+        return False
+    if one.measure.name == _SKEW:  # the clocks of a pair
+        return one.of_two and other.of_two and one.sign == -other.sign
+    return one.sign == other.sign and (one.episode.destination is None) == (other.episode.destination is None)
 
 
 def _one_of(group: Sequence[_Found], subject: str) -> _Found:

@@ -46,11 +46,8 @@ class OddHours:
     series: int
     sign: int
     """1: the values were too high; -1: too low."""
-    first: int
-    """Number of the first odd hour."""
-    last: int
-    hours: int
-    """Number of odd hours."""
+    hours: NDArray[np.int_]
+    """Numbers of the odd hours."""
     worst: int
     """Number of the oddest hour."""
     value: float
@@ -208,9 +205,7 @@ class _Judgement:
             yield OddHours(
                 series,
                 sign,
-                int(run[0] - self._start),
-                int(run[-1] - self._start),
-                len(run),
+                run - self._start,
                 worst - self._start,
                 float(self._values[series, worst - self._start]),
                 float(usual),

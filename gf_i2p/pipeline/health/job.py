@@ -15,22 +15,18 @@ from pyspark.sql import functions as fn
 from gf_i2p.pipeline.days import ALL_DAYS, Span, spans_around
 from gf_i2p.pipeline.errors import NothingToDoError, PipelineError
 from gf_i2p.pipeline.health.anomalies import EPISODES, anomalies
-from gf_i2p.pipeline.health.destination_hours import destination_hours
-from gf_i2p.pipeline.health.server_hours import server_hours
-from gf_i2p.pipeline.health.status_reports import extents, in_days
+from gf_i2p.pipeline.health.destination_hours import DESTINATION_HOURS, destination_hours
+from gf_i2p.pipeline.health.server_hours import SERVER_HOURS, server_hours
+from gf_i2p.pipeline.health.status_reports import extents, in_days, mean_availability
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import PARTITIONS, Lake
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["anomalies", "destination_hours", "extents", "refresh", "server_hours", "summarize"]
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 MAX_SERVERS: Final = 1000
 """Most servers in a summary."""
 MAX_ANOMALIES: Final = 1000
-_HOURS: Final = "farm string, day string, server bigint, hour_ms bigint"
-_LEAVES: Final = f"{_HOURS}, watched_ms bigint, destination string, availability double, flaps bigint, load double"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,51 +46,6 @@ class HealthFigures:
         return self.records / self.seconds if self.seconds else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSummary:
-    """Figures of a server or member over the wanted hours. None: no record has such a value."""
-
-    farm: str
-    server: int
-    hours: int
-    records: int
-    availability: float
-    """0 to 1, of the watched time."""
-    gaps: int
-    """Number of gaps; a gap that lasts over several hours counts in each hour."""
-    longest_gap_ms: int
-    """Longest part of a gap within one hour."""
-    flaps: int
-    lag_ms: float | None
-    """Mean of the router's job lag."""
-    skew_ms: float | None
-    """Clock skew in the hour in which the clock was furthest from the farm's."""
-    tunnels: float | None
-    in_bytes_s: float | None
-    out_bytes_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Anomaly:
-    """A row of the table `anomalies`: an episode. See `episodes.Episode`."""
-
-    farm: str
-    subject: str
-    server: int | None
-    destination: str | None
-    servers: list[int]
-    measure: str
-    begin_ms: int
-    end_ms: int
-    hours: int
-    worst_ms: int
-    value: float
-    usual: float
-    spread: float
-    score: float
-    text: str
-
-
 def refresh(
     spark: "SparkSession",
     lake: Lake,
@@ -109,7 +60,10 @@ def refresh(
     before. `on_step`: called with the name of each step.
     """
     began = time.monotonic()
-    entries = _of_farm(_existing(tables.read_entries(spark, lake), lake, "entries", "ingest"), farm)
+    all_entries = tables.read_entries(spark, lake)
+    if all_entries is None:
+        raise PipelineError(f"{lake.root} has no table entries: run `gf-i2p pipeline ingest` first.")
+    entries = _of_farm(all_entries, farm)
     limited = span != ALL_DAYS
     past_extents = extents(entries) if limited else None
     rows = entries.where(in_days(span, before=1)) if limited else entries
@@ -118,21 +72,19 @@ def refresh(
     on_step("hours of destinations")
     _write(destination_hours(rows, past_extents, span), lake, "destination_hours")
     on_step("anomalies")
-    hours = tables.read_table(spark, lake, "server_hours")
-    counts = (
-        None
-        if hours is None
-        else _of_farm(hours, farm).where(in_days(span)).agg(fn.count("*"), fn.sum("records")).head()
+    hours, leaves = (
+        _of_farm(tables.read_columns(spark, lake, table, schema), farm).where(in_days(span))
+        for table, schema in (("server_hours", SERVER_HOURS), ("destination_hours", DESTINATION_HOURS))
     )
-    if hours is None or counts is None or not counts[0]:
+    counts = hours.agg(fn.count("*"), fn.sum("records")).head()
+    if counts is None or not counts[0]:
         farms = "any farm" if farm is None else f"farm {farm!r}"
         raise NothingToDoError(f"The lake has no status records of {farms} on these days: check what ingest has read.")
-    _write_anomalies(spark, lake, hours)
-    leaves = tables.read_table(spark, lake, "destination_hours")
+    _write_anomalies(spark, lake)
     return HealthFigures(
         records=counts[1],
         server_hours=counts[0],
-        destination_hours=0 if leaves is None else _of_farm(leaves, farm).where(in_days(span)).count(),
+        destination_hours=leaves.count(),
         anomalies=_of_farm(spark.read.parquet(lake.path("anomalies")), farm).count(),
         seconds=time.monotonic() - began,
     )
@@ -140,44 +92,36 @@ def refresh(
 
 def summarize(
     spark: "SparkSession", lake: Lake, farm: str | None = None, span: Span = ALL_DAYS
-) -> tuple[list[ServerSummary], list[Anomaly]]:
-    """Return the summaries of servers, in the order of farm and id, and the newest anomalies. Raises `PipelineError`.
+) -> tuple[list["Row"], list["Row"]]:
+    """Return the summaries of servers, in the order of farm and id, and the newest rows of `anomalies`.
 
-    The lists have up to `MAX_SERVERS` and `MAX_ANOMALIES` rows, and one row more if the tables have more.
+    The lists have up to `MAX_SERVERS` and `MAX_ANOMALIES` rows, and one row more if the tables have more. A summary has
+    the sums of the columns `records`, `gaps` and `flaps` of `server_hours`, the greatest `longest_gap_ms`, the skew of
+    the hour in which the clock was furthest from the farm's, and the means of the router's numbers (None: not known).
+    `hours` is the number of hours, and `availability` (0 to 1) is of the watched time.
     """
-    all_hours = _existing(tables.read_table(spark, lake, "server_hours"), lake, "server_hours", "health")
-    hours = _of_farm(all_hours, farm).where(in_days(span))
-    watched, records = fn.sum("watched_ms"), fn.sum("records")
+    hours = _of_farm(tables.read_columns(spark, lake, "server_hours", SERVER_HOURS), farm).where(in_days(span))
     by_server = hours.groupBy("farm", "server").agg(
         fn.count("*").alias("hours"),
-        records.alias("records"),
-        fn.coalesce(
-            fn.try_divide(fn.sum(fn.col("availability") * fn.col("watched_ms")), watched), fn.avg("availability")
-        ).alias("availability"),
+        fn.sum("records").alias("records"),
+        mean_availability(),
         fn.sum("gaps").alias("gaps"),
         fn.max("longest_gap_ms").alias("longest_gap_ms"),
         fn.sum("flaps").alias("flaps"),
+        fn.avg("lag_ms").alias("lag_ms"),
         fn.max_by("skew_ms", fn.abs("skew_ms")).alias("skew_ms"),
-        *(fn.avg(name).alias(name) for name in ("lag_ms", "tunnels", "in_bytes_s", "out_bytes_s")),
+        *(fn.avg(name).alias(name) for name in ("tunnels", "in_bytes_s", "out_bytes_s")),
     )
-    servers = by_server.orderBy("farm", "server").limit(MAX_SERVERS + 1).collect()
     unusual = _of_farm(tables.read_columns(spark, lake, "anomalies", EPISODES), farm)
     if span.since_ms is not None:
         unusual = unusual.where(fn.col("end_ms") > span.since_ms)
     if span.until_ms is not None:
         unusual = unusual.where(fn.col("begin_ms") < span.until_ms)
     in_order = (fn.desc("end_ms"), fn.desc("score"), "farm", "servers", "destination", "measure")
-    newest = unusual.orderBy(*in_order).limit(MAX_ANOMALIES + 1)
     return (
-        [ServerSummary(**row.asDict()) for row in servers],
-        [Anomaly(**row.asDict()) for row in newest.collect()],
+        by_server.orderBy("farm", "server").limit(MAX_SERVERS + 1).collect(),
+        unusual.orderBy(*in_order).limit(MAX_ANOMALIES + 1).collect(),
     )
-
-
-def _existing(frame: "DataFrame | None", lake: Lake, table: str, job: str) -> "DataFrame":
-    if frame is None:
-        raise PipelineError(f"{lake.root} has no table {table}: run `gf-i2p pipeline {job}` first.")
-    return frame
 
 
 def _of_farm(rows: "DataFrame", farm: str | None) -> "DataFrame":
@@ -190,9 +134,10 @@ def _write(rows: "DataFrame", lake: Lake, table: str) -> None:
     rows.repartition(*parts).write.mode("overwrite").partitionBy(*parts).parquet(lake.path(table))
 
 
-def _write_anomalies(spark: "SparkSession", lake: Lake, hours: "DataFrame") -> None:
-    """Make the table `anomalies` anew, from all hours. `hours`: the table `server_hours`."""
-    leaves = tables.read_columns(spark, lake, "destination_hours", _LEAVES)
+def _write_anomalies(spark: "SparkSession", lake: Lake) -> None:
+    """Make the table `anomalies` anew, from all hours."""
+    hours = tables.read_columns(spark, lake, "server_hours", SERVER_HOURS)
+    leaves = tables.read_columns(spark, lake, "destination_hours", DESTINATION_HOURS)
     anomalies(hours, leaves).write.mode("overwrite").parquet(lake.path("anomalies"))
 
 
@@ -209,16 +154,14 @@ def refresh_days(
         return
     rows = entries.where(fn.col("farm").isin(*farms))
     for span in spans_around(days):
-        hours = tables.read_columns(spark, lake, "server_hours", _HOURS).where(fn.col("farm").isin(*farms))
+        hours = tables.read_columns(spark, lake, "server_hours", SERVER_HOURS).where(fn.col("farm").isin(*farms))
         near_extents = _extents(rows, hours, span)
         near_extents.coalesce(1).write.mode("overwrite").parquet(scratch)  # Spark cannot read a table that it writes
         near_extents = spark.read.schema(near_extents.schema).parquet(scratch)
         near = rows.where(in_days(span, before=1))
         _write(server_hours(near, near_extents, span), lake, "server_hours")
         _write(destination_hours(near, near_extents, span), lake, "destination_hours")
-    all_hours = tables.read_table(spark, lake, "server_hours")
-    assert all_hours is not None
-    _write_anomalies(spark, lake, all_hours)
+    _write_anomalies(spark, lake)
 
 
 def _extents(entries: "DataFrame", hours: "DataFrame", span: Span) -> "DataFrame":

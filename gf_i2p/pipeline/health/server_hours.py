@@ -16,58 +16,52 @@ from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.days import ALL_DAYS, HOUR_MS, Span
-from gf_i2p.pipeline.health.status_reports import FRESH_MS, MEMORY_MS, day_of, hour_of, numbers, reports
+from gf_i2p.pipeline.health.status_reports import (
+    FRESH_MS,
+    MEMORY_MS,
+    day_of,
+    hour_of,
+    inner_figures,
+    lasting_reports,
+    number_column,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_MEANS: Final = ("lag_ms", "tunnels", "in_bytes_s", "out_bytes_s", "known_peers")
-_COLUMNS: Final = (
-    "farm",
-    "hour_ms",
-    "server",
-    "watched_ms",
-    "records",
-    "up_records",
-    "availability",
-    "gaps",
-    "longest_gap_ms",
-    "flaps",
-    "lag_ms",
-    "skew_ms",
-    "tunnels",
-    "in_bytes_s",
-    "out_bytes_s",
-    "known_peers",
-    "publishing",
-    "day",
+MEANS: Final = {
+    "lag_ms": "jobLag",
+    "tunnels": "participatingTunnels",
+    "in_bytes_s": "currentInboundBandwidth",
+    "out_bytes_s": "currentOutboundBandwidth",
+    "known_peers": "knownPeers",
+}
+"""The columns that are means of a router's number, and the number's name in the record."""
+SERVER_HOURS: Final = (
+    "farm string, hour_ms bigint, server bigint, watched_ms bigint, records bigint, up_records bigint, "
+    "availability double, gaps bigint, longest_gap_ms bigint, flaps bigint, lag_ms double, skew_ms double, "
+    "tunnels double, in_bytes_s double, out_bytes_s double, known_peers double, publishing double, day string"
 )
+"""The columns of the table `server_hours`."""
 
 
-def server_hours(
-    entries: "DataFrame",
-    extents: "DataFrame | None" = None,
-    span: Span = ALL_DAYS,
-    *,
-    fresh_ms: int = FRESH_MS,
-) -> "DataFrame":
+def server_hours(entries: "DataFrame", extents: "DataFrame | None" = None, span: Span = ALL_DAYS) -> "DataFrame":
     """Return one row for each farm, server and hour, from the server's first hour to the farm's last hour.
 
     `entries`: the entries of the days of `span`, and of the day before. `extents`: `status_reports.extents` of all
-    entries of the lake; None: `entries` are all entries. `fresh_ms`: milliseconds for which a record counts at most, 1
-    to `HOUR_MS`.
+    entries of the lake; None: `entries` are all entries.
     """
-    filled = _with_silent(_inner_figures(entries, fresh_ms), extents, span)
+    filled = _with_silent(_inner_figures(entries), extents, span)
     hour, first, last, before = (fn.col(name) for name in ("hour_ms", "first_ms", "last_ms", "before_ms"))
     begin = fn.greatest(hour, fn.col("born_ms"))
     end = fn.least(hour + HOUR_MS, fn.col("reach_ms"))
     heard = fn.coalesce(first, end)  # until then, the last record before this hour counts
-    head_ms = _not_negative(fn.least(before + fresh_ms, heard) - begin)
-    head_gap_ms = _not_negative(heard - fn.greatest(begin, before + fresh_ms))  # greatest() leaves nulls out
-    tail_ms = fn.least(last + fresh_ms, end) - last
-    tail_gap_ms = _not_negative(end - (last + fresh_ms))
+    head_ms = _not_negative(fn.least(before + FRESH_MS, heard) - begin)
+    head_gap_ms = _not_negative(heard - fn.greatest(begin, before + FRESH_MS))  # greatest() leaves nulls out
+    tail_ms = fn.least(last + FRESH_MS, end) - last
+    tail_gap_ms = _not_negative(end - (last + FRESH_MS))
     up_ms = (
-        fn.coalesce(fn.col("inner_up_ms"), fn.lit(0))
+        fn.col("inner_up_ms")
         + fn.when(fn.col("before_up"), head_ms).otherwise(0)
         + fn.when(fn.col("last_up"), tail_ms).otherwise(0)
     )
@@ -85,39 +79,26 @@ def server_hours(
             "day": day_of(hour),
         }
     )
-    return hours.where((fn.col("watched_ms") > 0) | (fn.col("records") > 0)).select(*_COLUMNS)
+    names = [column.split()[0] for column in SERVER_HOURS.split(", ")]
+    return hours.where((fn.col("watched_ms") > 0) | (fn.col("records") > 0)).select(*names)
 
 
-def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
+def _inner_figures(entries: "DataFrame") -> "DataFrame":
     """Return the figures of each hour for the time from that hour's first record to its last record."""
-    status = reports(
+    numbers = (number_column(fn.col(f"record.router.{name}")).alias(column) for column, name in MEANS.items())
+    rows = lasting_reports(
         entries,
         (fn.col("record.date") - fn.col("received_ms")).alias("ahead_ms"),
-        fn.coalesce(fn.col("record.meta.publishing"), fn.lit(False)).alias("publishing"),
-        *numbers(),
+        fn.coalesce(fn.col("record.meta.publishing"), fn.lit(False)).cast("double").alias("publishing"),
+        *numbers,
     )
-    in_order = Window.partitionBy("farm", "server", "hour_ms").orderBy("received_ms", "index", "term")
-    up, was_up, lasts = fn.col("up"), fn.col("was_up"), fn.col("lasts_ms")
-    rows = status.withColumns(
-        {
-            "lasts_ms": fn.lead("received_ms").over(in_order) - fn.col("received_ms"),
-            "was_up": fn.lag("up").over(in_order),
-        }
-    )
-    return rows.groupBy("farm", "server", "hour_ms").agg(
-        fn.count("*").alias("records"),
-        fn.count_if(up).alias("up_records"),
-        fn.min("received_ms").alias("first_ms"),
-        fn.max("received_ms").alias("last_ms"),
-        fn.max(fn.when(was_up.isNull(), up)).alias("first_up"),
-        fn.max(fn.when(lasts.isNull(), up)).alias("last_up"),
-        fn.sum(fn.when(up & lasts.isNotNull(), fn.least(lasts, fn.lit(fresh_ms)))).alias("inner_up_ms"),
-        fn.count_if(lasts > fresh_ms).alias("inner_gaps"),
-        fn.max(lasts - fresh_ms).alias("inner_gap_ms"),
-        fn.count_if(up != was_up).alias("inner_flaps"),
-        fn.avg("ahead_ms").alias("ahead_ms"),
-        fn.avg(fn.col("publishing").cast("double")).alias("publishing"),
-        *(fn.avg(name).alias(name) for name in _MEANS),
+    lasts_ms = fn.col("lasts_ms")
+    return inner_figures(
+        rows,
+        ("farm", "server"),
+        fn.count_if(lasts_ms > FRESH_MS).alias("inner_gaps"),
+        fn.max(lasts_ms - FRESH_MS).alias("inner_gap_ms"),
+        *(fn.avg(name).alias(name) for name in ("ahead_ms", "publishing", *MEANS)),
     )
 
 
@@ -144,8 +125,8 @@ def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) ->
     to = fn.coalesce(fn.col("next_hour_ms") - HOUR_MS, last_hour)
     spread = hours.withColumn("each_ms", fn.explode(fn.sequence("hour_ms", to, fn.lit(HOUR_MS))))
     same_hour = fn.col("each_ms") == fn.col("hour_ms")
-    of_hour = ("first_ms", "last_ms", "first_up", "last_up", "inner_up_ms", "inner_gap_ms", "ahead_ms", "publishing")
-    counts = ("records", "up_records", "inner_gaps", "inner_flaps")
+    of_hour = ("first_ms", "last_ms", "first_up", "last_up", "inner_gap_ms", "ahead_ms", "publishing")
+    counts = ("records", "up_records", "inner_up_ms", "inner_gaps", "inner_flaps")
     filled = spread.select(
         "farm",
         "server",
@@ -154,7 +135,7 @@ def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) ->
         "reach_ms",
         fn.when(same_hour, fn.col("past_ms")).otherwise(fn.coalesce("last_ms", "past_ms")).alias("before_ms"),
         fn.when(same_hour, fn.col("past_up")).otherwise(fn.coalesce("last_up", "past_up")).alias("before_up"),
-        *(fn.when(same_hour, fn.col(name)).alias(name) for name in (*of_hour, *_MEANS)),
+        *(fn.when(same_hour, fn.col(name)).alias(name) for name in (*of_hour, *MEANS)),
         *(fn.coalesce(fn.when(same_hour, fn.col(name)), fn.lit(0)).alias(name) for name in counts),
     )
     return filled if span.since_ms is None else filled.where(fn.col("hour_ms") >= span.since_ms)

@@ -3,9 +3,11 @@
 A superseded record is a report, too. A record with a `misfit` is not a report.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from gf_i2p.farm.parameters import Parameters
@@ -20,13 +22,7 @@ FRESH_MS: Final = Parameters().fresh_ms
 MEMORY_MS: Final = DAY_MS
 """Most milliseconds between two records that are compared. So a day's figures need only the day before."""
 
-_TRAFFIC: Final = {
-    "lag_ms": "jobLag",
-    "tunnels": "participatingTunnels",
-    "in_bytes_s": "currentInboundBandwidth",
-    "out_bytes_s": "currentOutboundBandwidth",
-    "known_peers": "knownPeers",
-}
+_IN_ORDER: Final = ("received_ms", "index", "term")
 
 
 def in_days(span: Span, *, before: int = 0) -> "Column":
@@ -58,14 +54,45 @@ def reports(entries: "DataFrame", *columns: "Column") -> "DataFrame":
     )
 
 
-def numbers() -> list["Column"]:
-    """Return columns with a router's numbers, named as in `server_hours`; null where `number_column` gives null."""
-    return [number_column(fn.col(f"record.router.{name}")).alias(column) for column, name in _TRAFFIC.items()]
+def lasting_reports(entries: "DataFrame", *columns: "Column") -> "DataFrame":
+    """Return `reports`, with `lasts_ms`: the time to the server's next report in the same hour; null: there is none."""
+    in_order = Window.partitionBy("farm", "server", "hour_ms").orderBy(*_IN_ORDER)
+    lasts_ms = fn.lead("received_ms").over(in_order) - fn.col("received_ms")
+    return reports(entries, *columns).withColumn("lasts_ms", lasts_ms)
+
+
+def inner_figures(rows: "DataFrame", place: Sequence[str], *more: "Column") -> "DataFrame":
+    """Return the figures of each place and hour that follow from the records of that hour alone.
+
+    `rows`: `lasting_reports`, with the columns `place`. `more`: other sums.
+    """
+    by_hour = (*place, "hour_ms")
+    in_order = Window.partitionBy(*by_hour).orderBy(*_IN_ORDER)
+    up, was_up, next_up, lasts_ms = (fn.col(name) for name in ("up", "was_up", "next_up", "lasts_ms"))
+    beside = rows.withColumns({"was_up": fn.lag("up").over(in_order), "next_up": fn.lead("up").over(in_order)})
+    up_ms = fn.sum(fn.when(up & lasts_ms.isNotNull(), fn.least(lasts_ms, fn.lit(FRESH_MS))))
+    return beside.groupBy(*by_hour).agg(
+        fn.count("*").alias("records"),
+        fn.count_if(up).alias("up_records"),
+        fn.min("received_ms").alias("first_ms"),
+        fn.max("received_ms").alias("last_ms"),
+        fn.max(fn.when(was_up.isNull(), up)).alias("first_up"),
+        fn.max(fn.when(next_up.isNull(), up)).alias("last_up"),
+        fn.coalesce(up_ms, fn.lit(0)).alias("inner_up_ms"),
+        fn.count_if(up != was_up).alias("inner_flaps"),
+        *more,
+    )
 
 
 def number_column(value: "Column") -> "Column":
     """Return a number of a record as a double; null outside 0 to `MAX_DATE_MS`, so that sums stay finite."""
     return fn.when(value.between(0, MAX_DATE_MS), value.cast("double"))
+
+
+def mean_availability() -> "Column":
+    """Return the availability of several hours, 0 to 1: the mean, by the watched time."""
+    covered, watched = fn.sum(fn.col("availability") * fn.col("watched_ms")), fn.sum("watched_ms")
+    return fn.coalesce(fn.try_divide(covered, watched), fn.avg("availability")).alias("availability")
 
 
 def extents(entries: "DataFrame") -> "DataFrame":

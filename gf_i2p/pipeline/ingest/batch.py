@@ -57,26 +57,18 @@ class BatchFigures:
     """The days (YYYY-MM-DD) of the records in the files, by farm."""
 
 
+@dataclass(frozen=True, slots=True)
 class BatchWriter:
     """Takes batches into one lake."""
 
-    def __init__(
-        self,
-        spark: "SparkSession",
-        lake: Lake,
-        schema_text: str,
-        stage: str,
-        step: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        """`schema_text`: the JSON Schema of the status record. `stage`: a directory for temporary files.
-
-        `step`: called with the name of each step.
-        """
-        self._spark = spark
-        self._lake = lake
-        self._schema_text = schema_text
-        self._stage = stage
-        self._step = step
+    spark: "SparkSession"
+    lake: Lake
+    schema_text: str
+    """The JSON Schema of the status record."""
+    stage: str
+    """A directory for temporary files."""
+    step: Callable[[str], None]
+    """Called with the name of each step."""
 
     def take(
         self,
@@ -93,15 +85,15 @@ class BatchWriter:
         `before`: the files that were read before; the method adds these files. `live`: see `arrivals`. `before_noted`:
         called with `BatchFigures.days` before the files count as read; if it fails, the batch comes again.
         """
-        wanted = self._spark.createDataFrame(
+        wanted = self.spark.createDataFrame(
             [tuple(file.get(name) for name in WANTED.names) for file in files], columns(WANTED)
         ).repartition(tasks)
-        arrived = f"{self._stage}/arrived"
+        arrived = f"{self.stage}/arrived"
         read = wanted.mapInArrow(partial(arrivals, live), columns(ARRIVED))
         staged = read.write.mode("overwrite").option("compression", "lz4_raw")  # read once: speed counts, and not size
         # The batch before may have had a part that this batch has not.
         staged.option("partitionOverwriteMode", "static").partitionBy("part").parquet(arrived)
-        read = self._spark.read.schema(columns(ARRIVED)).parquet(arrived)
+        read = self.spark.read.schema(columns(ARRIVED)).parquet(arrived)
         accounts = read.where("part = 'file'").select("path", "farm", "exporter", "file.*")
         read_files = [row.asDict() for row in accounts.collect()]
         originals = before.add(read_files)
@@ -118,14 +110,14 @@ class BatchWriter:
         if found:
             extents = self._extents(entries)
             days = {each["farm"]: each["days"] for each in extents if each["days"]}
-            self._step(f"adding the new ones of {found:,} entries")
+            self.step(f"adding the new ones of {found:,} entries")
             counts = self._add_entries(entries, extents)
             if counts["misfits"] or counts["new"] < found:  # a run that was interrupted may have left misfits
                 frames.append(self._misfits(entries, extents))
         if any(file["bad"] for file in read_files):
             frames.append(_bad_lines(read, originals))
-        self._step("writing the quarantine")
-        quarantined, rows = add_errors(self._spark, self._lake, errors, frames, f"{self._stage}/errors", now_ms)
+        self.step("writing the quarantine")
+        quarantined, rows = add_errors(self.spark, self.lake, errors, frames, f"{self.stage}/errors", now_ms)
         done = [
             tuple((file | {"read_ms": now_ms})[name.split()[0]] for name in FILES.split(", "))
             for file in read_files
@@ -133,7 +125,7 @@ class BatchWriter:
         ]
         before_noted(days)
         if done:
-            tables.append(self._spark.createDataFrame(done, FILES).coalesce(1), self._lake, "files")
+            tables.append(self.spark.createDataFrame(done, FILES).coalesce(1), self.lake, "files")
         kinds = {kind: counts.get(f"kind_{kind}", 0) for kind in KINDS}
         new, misfits = counts.get("new", 0), counts.get("misfits", 0)
         return BatchFigures(read_files, len(originals), new, kinds, misfits, quarantined, rows, days)
@@ -155,7 +147,7 @@ class BatchWriter:
     def _stored(self, extents: "Sequence[Row]", schema: str) -> "DataFrame":
         """Return the lake's entries of these farms, between the least and the greatest of these indexes."""
         low, high = min(each["low"] for each in extents), max(each["high"] for each in extents)
-        stored = tables.read_columns(self._spark, self._lake, "entries", schema)
+        stored = tables.read_columns(self.spark, self.lake, "entries", schema)
         is_near = fn.col("farm").isin(*[each["farm"] for each in extents]) & fn.col("index").between(low, high)
         return stored.where(is_near)
 
@@ -176,8 +168,8 @@ class BatchWriter:
             .where(f"place = 1 and worth > {_KNOWN}")
             .select(*_KEY, "exporter", "received_ms", "what", "text")
         )
-        target = OutputDirectories(self._lake.path("entries"), f"{self._stage}/unfinished", uuid4().hex)
-        counts = new.mapInArrow(partial(written, self._schema_text, target), columns(WRITTEN))
+        target = OutputDirectories(self.lake.path("entries"), f"{self.stage}/unfinished", uuid4().hex)
+        counts = new.mapInArrow(partial(written, self.schema_text, target), columns(WRITTEN))
         sums = counts.agg(*[fn.sum(name).alias(name) for name in WRITTEN.names]).first()
         assert sums is not None
         return {name: sums[name] or 0 for name in WRITTEN.names}
@@ -203,7 +195,7 @@ class BatchWriter:
                 fn.md5("content").alias("digest"),
             )
         )
-        return not_in_quarantine(self._spark, self._lake, rows, RECORD_KEY)
+        return not_in_quarantine(self.spark, self.lake, rows, RECORD_KEY)
 
 
 def _bad_lines(read: "DataFrame", originals: Mapping[str, str]) -> "DataFrame":

@@ -7,7 +7,8 @@ this module: it does not bound memory, and with a limit of open files each attem
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Final
 from uuid import uuid4
 
@@ -98,17 +99,17 @@ def write_entries(target: OutputDirectories, task: int, batches: Iterable[pa.Rec
     return pa.RecordBatch.from_pylist([counts], WRITTEN)
 
 
+@dataclass(slots=True)
 class _Part:
     """An unfinished file with entries of a farm and day, and entries in memory for the file's next row group."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.batches: list[pa.RecordBatch] = []
-        self.held_bytes = 0
-        self.path = ""
-        """Path of the unfinished file; empty: there is no file yet."""
-        self.stream: Any = None
-        self.writer: Any = None
+    number: int
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    held_bytes: int = 0
+    path: str = ""
+    """Path of the unfinished file; empty: there is no file yet."""
+    stream: Any = None
+    writer: Any = None
 
 
 class EntryWriter:
@@ -116,14 +117,14 @@ class EntryWriter:
 
     def __init__(self, target: OutputDirectories, task: int) -> None:
         """`task`: the task's number in the run."""
-        self._target = target
         self._system, self._table = file_system(target.table)
         _, self._unfinished = file_system(target.unfinished)
         self._name = f"part-{task:05}-{target.run}"
         self._attempt = uuid4().hex
         self._parts: dict[tuple[str, str], _Part] = {}  # in the order in which parts last got rows
-        self._numbers = 0
-        self._held_bytes = 0
+        self._numbers = count(1)
+        self.held_bytes = 0
+        """Bytes of rows in memory."""
         self.files = 0
         """Number of finished files in the table."""
         self.bytes = 0
@@ -133,11 +134,6 @@ class EntryWriter:
     def open(self) -> int:
         """Number of open files."""
         return sum(part.writer is not None for part in self._parts.values())
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of rows in memory."""
-        return self._held_bytes
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Take rows of one farm; write rows to files when enough rows are in memory.
@@ -158,20 +154,16 @@ class EntryWriter:
             self._finish(next(iter(self._parts)))
 
     def _add(self, key: tuple[str, str], rows: pa.RecordBatch) -> None:
-        part = self._parts.pop(key, None) or self._part()
+        part = self._parts.pop(key, None) or _Part(next(self._numbers))
         self._parts[key] = part
         size = rows.nbytes + _BATCH_OVERHEAD
         part.batches.append(rows)
         part.held_bytes += size
-        self._held_bytes += size
+        self.held_bytes += size
         if part.held_bytes >= _GROUP_BYTES:
             self._flush(key)
-        while self._held_bytes > _HELD_BYTES:
+        while self.held_bytes > _HELD_BYTES:
             self._flush(max(self._parts, key=lambda each: self._parts[each].held_bytes))
-
-    def _part(self) -> _Part:
-        self._numbers += 1
-        return _Part(self._numbers)
 
     def _flush(self, key: tuple[str, str]) -> None:
         """Write the rows in memory as a row group of their file. `key`: the farm and day of the rows."""
@@ -183,7 +175,7 @@ class EntryWriter:
                 self._finish(next(each for each, other in self._parts.items() if other.writer is not None))
             self._begin(part, part.batches[0].schema)
         part.writer.write_table(pa.Table.from_batches(part.batches), row_group_size=1 << 30)
-        self._held_bytes -= part.held_bytes
+        self.held_bytes -= part.held_bytes
         part.batches, part.held_bytes = [], 0
 
     def _begin(self, part: _Part, schema: pa.Schema) -> None:

@@ -124,7 +124,7 @@ def ingest(
             raise  # the session knows the disks
         raise failed(error, doing) from error
     finally:
-        tables.empty(spark, stage)
+        tables.delete(spark, stage)
     accounts = [file for each in done for file in each.files]
     reasons = sum((Counter(each.quarantined) for each in done), Counter(quarantined))
     sums = {name: sum(file[name] for file in accounts) for name in ("lines", "entries", "size", "bytes")}

@@ -7,20 +7,21 @@ from urllib.parse import quote
 
 from gf_i2p.pipeline.errors import UsageError
 
-TABLES: Final = (
-    "entries",
-    "quarantine",
-    "files",
-    "server_hours",
-    "destination_hours",
-    "anomalies",
-    "alerts",
-    "decisions",
-    "backtest",
-    "backtest_days",
-    "routers",
-    "closest",
-)
+TABLES: Final = {
+    "entries": "ingest",
+    "quarantine": "ingest",
+    "files": "ingest",
+    "server_hours": "health",
+    "destination_hours": "health",
+    "anomalies": "health",
+    "alerts": "stream",
+    "decisions": "backtest",
+    "backtest": "backtest",
+    "backtest_days": "backtest",
+    "routers": "floodfills",
+    "closest": "floodfills",
+}
+"""The job that makes each table."""
 PARTITIONS: Final = {
     "entries": ("farm", "day"),
     "server_hours": ("farm", "day"),

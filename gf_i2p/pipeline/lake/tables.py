@@ -17,6 +17,7 @@ from gf_i2p.pipeline.read.stored_file import file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _SIZES: Final = "path string, bytes bigint"
 
@@ -35,15 +36,15 @@ def read_entries(spark: "SparkSession", lake: Lake) -> "DataFrame | None":
     return _if_exists(lambda: spark.read.schema(schema).parquet(lake.path("entries")))
 
 
-def read_columns(spark: "SparkSession", lake: Lake, table: str, schema: str) -> "DataFrame":
+def read_columns(spark: "SparkSession", lake: Lake, table: str, schema: "StructType | str") -> "DataFrame":
     """Return some columns of a table; no rows if the table does not exist.
 
-    `schema`: the columns in the form "NAME TYPE, …". So Spark need not open each file to find the schema.
+    `schema`: the columns, or these in the form "NAME TYPE, …". So Spark need not open each file to find the schema.
     """
     return read_path(spark, lake.path(table), schema)
 
 
-def read_path(spark: "SparkSession", path: str, schema: str) -> "DataFrame":
+def read_path(spark: "SparkSession", path: str, schema: "StructType | str") -> "DataFrame":
     """Return some columns of a directory, as `read_columns` does of a table."""
     frame = _if_exists(lambda: spark.read.schema(schema).parquet(path))
     return spark.createDataFrame([], schema) if frame is None else frame
@@ -102,11 +103,6 @@ def delete(spark: "SparkSession", path: str) -> None:
     for_worker(spark, path).mapInArrow(_deleted, "path string").count()
 
 
-def empty(spark: "SparkSession", path: str) -> None:
-    """Delete the content of a directory, if it exists, in a Spark worker (see `for_worker`)."""
-    for_worker(spark, path).mapInArrow(_emptied, "path string").count()
-
-
 def _written(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     filled = [batch for batch in batches if batch.num_rows]
     if not filled:
@@ -135,12 +131,4 @@ def _deleted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             system, inside = file_system(path)
             if system.get_file_info(inside).type != pafs.FileType.NotFound:
                 system.delete_dir(inside)
-        yield batch
-
-
-def _emptied(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for path in batch.column(0).to_pylist():
-            system, inside = file_system(path)
-            system.delete_dir_contents(inside, missing_dir_ok=True)
         yield batch

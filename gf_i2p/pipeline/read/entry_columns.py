@@ -16,6 +16,7 @@ import pyarrow.json as pajson
 
 from gf_i2p.farm.record.status_record import MAX_OPENINGS, MAX_RECORD_BYTES, StatusRecord
 from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.pipeline.days import DAY_MS
 from gf_i2p.pipeline.read.line_walk import FoundLine, Is, servers_of
 from gf_i2p.pipeline.read.record_schema import Flags, RecordSchema
 from gf_i2p.storage.history_lines import ConfigurationLine, read_json
@@ -24,9 +25,8 @@ EARLIEST_MS: Final = 1_577_836_800_000
 """2020-01-01: no farm is older. A clock that was never set says 1970."""
 LATEST_MS: Final = 7_258_118_400_000
 """2200-01-01. Some tables have a row for each hour up to a farm's last record, so the last record needs a limit."""
-MAX_APART_MS: Final = 86_400_000
+MAX_APART_MS: Final = DAY_MS
 """Most time between a record's date and the exporter's reception of the record."""
-_DAY_MS: Final = 86_400_000
 _LAST_DAY: Final = 2_932_896
 """9999-12-31, in days since the epoch."""
 _ONE_BY_ONE: Final = 16
@@ -285,7 +285,7 @@ def _doubtful(texts: Sequence[bytes], joined: bytes) -> Flags:
 
 
 def _days(received_ms: npt.NDArray[np.int64]) -> pa.Array:
-    days = np.minimum(received_ms // _DAY_MS, _LAST_DAY).astype("datetime64[D]")
+    days = np.minimum(received_ms // DAY_MS, _LAST_DAY).astype("datetime64[D]")
     if len(days) and (days == days[0]).all():
         return pa.repeat(str(days[0]), len(days))
     return pa.array(days.astype(str), pa.string())

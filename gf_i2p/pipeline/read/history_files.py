@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.read.stored_file import file_system, packing_of
+from gf_i2p.pipeline.read.stored_file import file_system
+from gf_i2p.storage.history_reader import FILE_NAME
 
 MAX_DEPTH: Final = 6
 """Most levels of directories below a given directory."""
@@ -77,9 +78,5 @@ def _address(directory: str, path: str) -> str:
 
 def first_index(path: str) -> int | None:
     """Return the index in the name of a history's file; None: the name is not that of a history's file."""
-    name = path.rpartition("/")[2]
-    stem = name.removesuffix(packing_of(name))
-    digits = stem.removeprefix("entries-").removesuffix(".jsonl")
-    if len(stem) != len("entries-.jsonl") + 20 or len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
-        return None
-    return int(digits)
+    name = FILE_NAME.fullmatch(path.rpartition("/")[2])
+    return None if name is None else int(name[1])

@@ -12,23 +12,19 @@ minimum, maximum, enum and pattern.
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
 Flags = npt.NDArray[np.bool_]
 
 _OPEN_TEXTS: Final = frozenset({"version", "reachability", "lastPublishedRI"})
-_SPARK: Final = {
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.bool_(): "boolean",
-}
 _PYTHON: Final = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
 # 43 characters have 258 bits, and a hash has 256. If the two spare bits are 0, the text is surely a hash.
 _SURE: Final = {"^[A-Za-z0-9~-]{43}=?$": "^[A-Za-z0-9~-]{42}[AEIMQUYcgkosw048]=?$"}
@@ -60,21 +56,11 @@ class RecordSchema:
         return _doubtful(self._root, records)
 
 
-def ddl(kind: pa.DataType) -> str:
-    """Return Spark's name of an Arrow type.
+def columns(schema: pa.Schema) -> "StructType":
+    """Return the columns of a table as Spark's types."""
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 -- an extra
 
-    Known: string, long, double, boolean, binary, and structs and lists of these.
-    """
-    if pa.types.is_struct(kind):
-        return f"struct<{','.join(f'`{field.name}`: {ddl(field.type)}' for field in kind.fields)}>"
-    if pa.types.is_list(kind):
-        return f"array<{ddl(kind.value_type)}>"
-    return "binary" if kind == pa.binary() else _SPARK[kind]
-
-
-def columns(schema: pa.Schema) -> str:
-    """Return the columns of a table in the syntax of Spark's DDL."""
-    return ", ".join(f"`{field.name}` {ddl(field.type)}" for field in schema)
+    return from_arrow_schema(schema)
 
 
 def _type(node: Mapping[str, Any], name: str) -> pa.DataType:

@@ -101,9 +101,8 @@ def _data(marks: Iterable[Mark], period: Period) -> alt.InlineData:
             continue
         last[mark.lane] = {"b": min(begin, period.until_ms - least), "e": end, "c": colour, "l": mark.lane}
         joined.append(last[mark.lane])
-    return alt.InlineData(
-        values=sorted(joined, key=lambda mark: str(mark["c"]))
-    )  # `_tidy` joins neighbours of one colour
+    # `_tidy` joins neighbours of one colour.
+    return alt.InlineData(values=sorted(joined, key=lambda mark: str(mark["c"])))
 
 
 def _x(field: str, period: Period) -> alt.X:

@@ -80,7 +80,7 @@ def of_leaves(farm: FarmReport, lined: Mapping[str, int]) -> Iterator[Chart]:
     period, leaves = farm.period, farm.leaves or {}
     if leaves:
         names = {hash_: leaf_name(hash_) for hash_ in leaves}
-        cells = [mark for hash_, leaf in leaves.items() for mark in _levels(leaf.series, names[hash_], period)]
+        cells = [mark for hash_, series in leaves.items() for mark in _levels(series, names[hash_], period)]
         down = [
             Mark(each.begin_ms, each.end_ms, "bad", names[each.destination])
             for each in farm.episodes or ()
@@ -88,7 +88,7 @@ def of_leaves(farm: FarmReport, lined: Mapping[str, int]) -> Iterator[Chart]:
         ]
         yield Chart("Availability of leaves", charts.lanes(cells, list(names.values()), period, down))
         loads = {
-            colour: _values(leaves[hash_].series, _plain("load", 100), period.stretches)
+            colour: _values(leaves[hash_], _plain("load", 100), period.stretches)
             for hash_, colour in lined.items()
             if hash_ in leaves
         }

@@ -93,6 +93,11 @@ def short(address_: str) -> str:
     return f"{name[:_LETTERS]}…{dot}" if len(name) > _LETTERS else address_
 
 
+def equal_bits(distance: str) -> int:
+    """Return how many first bits a floodfill's hash shares with a routing key. `distance`: 64 hexadecimal digits."""
+    return 256 - int(distance, 16).bit_length()
+
+
 def clean(text: str, most: int = MAX_TEXT) -> str:
     """Cut a text to `most` characters, and replace unprintable characters.
 

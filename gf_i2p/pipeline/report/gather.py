@@ -4,25 +4,31 @@ Each collected result has a limit, however large the lake is. Each query costs s
 there is no query for a single farm.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import fields
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from gf_i2p.node.clock import now_ms
+from gf_i2p.pipeline.backtest.job import ADVISED
+from gf_i2p.pipeline.backtest.result_rows import BacktestRow
 from gf_i2p.pipeline.days import DAY_MS, HOUR_MS
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.health.anomalies import EPISODES
+from gf_i2p.pipeline.health.destination_hours import DESTINATION_HOURS
 from gf_i2p.pipeline.health.episodes import Episode
-from gf_i2p.pipeline.health.status_reports import FRESH_MS
+from gf_i2p.pipeline.health.server_hours import MEANS, SERVER_HOURS
+from gf_i2p.pipeline.health.status_reports import FRESH_MS, mean_availability
 from gf_i2p.pipeline.lake.parquet_files import parquet_sizes
 from gf_i2p.pipeline.lake.paths import TABLES, Lake
 from gf_i2p.pipeline.lake.tables import read_columns
 from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS
+from gf_i2p.pipeline.read.record_schema import columns
 from gf_i2p.pipeline.report import formats
 from gf_i2p.pipeline.report.report_data import (
     MAX_EPISODES,
@@ -32,14 +38,9 @@ from gf_i2p.pipeline.report.report_data import (
     MAX_REASONS,
     MAX_SERVERS,
     MAX_SETS,
-    MAX_STRETCHES,
     MAX_TURNS,
-    Closest,
     FarmReport,
-    Leaf,
-    Near,
     Period,
-    Reason,
     Report,
     TableSize,
     Turn,
@@ -49,53 +50,44 @@ from gf_i2p.pipeline.report.report_data import (
 _LEAST_MS: Final = 60_000
 """Least length of a period, because the period of a single record has no length."""
 _DAYS: Final = 3
-_RANKS: Final = 8
 _LEAST_HEARD: Final = 0.95
 """Availability from which on an hour is no silence."""
 _IS_GAP: Final = "kind = 'servers' and value is not null"
 """Condition: the row of `entries` is no log entry, but names the farm's servers after a gap."""
-_MEANS: Final = ("lag_ms", "skew_ms", "tunnels", "in_bytes_s", "out_bytes_s", "known_peers")
-_HOURS: Final = "farm string, day string, hour_ms bigint, server bigint, watched_ms bigint, records bigint"
-SCHEMAS: Final = {
+SCHEMAS: Final[dict[str, StructType | str]] = {
     "entries": "farm string, day string, index bigint, term bigint, received_ms bigint, kind string, value string, "
     "leader bigint",
-    "server_hours": f"{_HOURS}, availability double, flaps bigint, longest_gap_ms bigint, "
-    + ", ".join(f"{name} double" for name in _MEANS),
-    "destination_hours": f"{_HOURS}, destination string, availability double, flaps bigint, connections double, "
-    "load double",
+    "server_hours": SERVER_HOURS,
+    "destination_hours": DESTINATION_HOURS,
     "anomalies": EPISODES,
     "decisions": "farm string, index bigint, received_ms bigint, publisher bigint, "
     "listed array<struct<hash: string, cost: int>>",
-    "backtest": "farm string, parameters string, in_force string, live boolean, farm_ms bigint, outage_ms bigint, "
-    "changes bigint, unneeded bigint, stale_ms bigint, missing_ms bigint, set_changes bigint, imbalance_ms double, "
-    "cost double, recommended boolean, gain double, gain_low double, gain_high double, saved_s double, advice string",
+    "backtest": columns(ADVISED),
     "closest": "hash string, name string, day string, rank int, floodfill string, distance string",
     "quarantine": "what string, reason string, length bigint",
 }
 """The columns of each table that the report needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportScope:
-    """The farms and times of the report. Times are in milliseconds since the epoch; None: no limit."""
+def gather(
+    spark: SparkSession,
+    lake: Lake,
+    names: tuple[str, ...] = (),
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Sum up the lake.
 
-    farms: tuple[str, ...] = ()
-    """The farms; empty: the largest farms."""
-    since_ms: int | None = None
-    until_ms: int | None = None
-
-
-def gather(spark: SparkSession, lake: Lake, scope: ReportScope, say: Callable[[str], None] = lambda _: None) -> Report:
-    """Sum up the lake. `say`: called with the name of each step.
-
-    Raises `PipelineError` when `scope` names too many farms, when its period is empty, or when the lake has nothing of
-    that scope.
+    `names`: the farms; empty: the largest farms. `since_ms`, `until_ms`: the period, in milliseconds since the epoch;
+    None: no limit. `say`: called with the name of each step. Raises `PipelineError` for too many farms, for an empty
+    period, and when the lake has nothing of these farms in the period.
     """
-    if len(scope.farms) > MAX_FARMS:
-        raise PipelineError(f"A report shows up to {MAX_FARMS} farms, not {len(scope.farms)}: make several reports.")
+    if len(names) > MAX_FARMS:
+        raise PipelineError(f"A report shows up to {MAX_FARMS} farms, not {len(names)}: make several reports.")
     now = now_ms()
-    since = max(scope.since_ms or EARLIEST_MS, EARLIEST_MS)
-    until = min(scope.until_ms or now + DAY_MS, now + DAY_MS)
+    since = max(since_ms or EARLIEST_MS, EARLIEST_MS)
+    until = min(until_ms or now + DAY_MS, now + DAY_MS)
     if since >= until:
         raise PipelineError("The period is empty: give a --since that is before --until, and not in the future.")
     say("sizes")
@@ -105,7 +97,7 @@ def gather(spark: SparkSession, lake: Lake, scope: ReportScope, say: Callable[[s
         raise PipelineError(f"{lake.root} has no table of the pipeline: begin with gf-i2p pipeline ingest.")
     tables = {name: read_columns(spark, lake, name, schema) for name, schema in SCHEMAS.items() if name in there}
     say("farms")
-    extents = _Extents(tables, scope.farms, since, until, now)
+    extents = _Extents(tables, names, since, until, now)
     farms = _Farms(tables, extents.periods, say)
     reports = [farms.report(name, extents.entries[name]) for name in extents.periods]
     say("floodfills and quarantine")
@@ -114,15 +106,14 @@ def gather(spark: SparkSession, lake: Lake, scope: ReportScope, say: Callable[[s
     return Report(
         made_ms=now,
         farms=reports,
-        farms_total=extents.farms_total,
-        entries_total=extents.entries_total,
+        farms_total=len(extents.entries),
+        entries_total=sum(extents.entries.values()),
         closest=hashes,
         reasons=reasons,
         sizes=sizes,
         hashes_total=hashes_total,
         quarantined=quarantined,
         strange_clocks=extents.strange_clocks,
-        older=farms.older,
     )
 
 
@@ -135,7 +126,7 @@ class _Extents:
         """Find the farms in the first table of three that is there. Raises `PipelineError` for a name not found."""
         self.periods: dict[str, Period] = {}
         self.entries: dict[str, int] = {}
-        self.farms_total = self.entries_total = self.strange_clocks = 0
+        self.strange_clocks = 0
         for name, at, count in (
             ("entries", "received_ms", sf.when(sf.expr(_IS_GAP), 0).otherwise(1)),
             ("server_hours", "hour_ms", sf.col("records")),
@@ -159,25 +150,17 @@ class _Extents:
         inside = (sf.col(at) >= since) & (sf.col(at) < until)
         # A row of an hour does not tell when in the hour the last record came, so the whole hour counts.
         last = sf.col(at) + (HOUR_MS if at == "hour_ms" else 0)
-        strange = ~sf.col(at).between(EARLIEST_MS, now + DAY_MS)
-        for row in (
-            frame.groupBy("farm")
-            .agg(
-                sf.sum(sf.when(inside, count)).alias("rows"),
-                sf.min(sf.when(inside, sf.col(at))).alias("first"),
-                sf.max(sf.when(inside, last)).alias("last"),
-                sf.count_if(strange).alias("strange"),
-            )
-            .collect()
-        ):
+        extents = frame.groupBy("farm").agg(
+            sf.sum(sf.when(inside, count)).alias("rows"),
+            sf.min(sf.when(inside, sf.col(at))).alias("first"),
+            sf.max(sf.when(inside, last)).alias("last"),
+            sf.count_if(~sf.col(at).between(EARLIEST_MS, now + DAY_MS)).alias("strange"),
+        )
+        for row in extents.collect():
             self.strange_clocks += row.strange
-            if row["first"] is None:
-                continue
-            self.farms_total += 1
-            self.entries_total += int(row["rows"] or 0)
-            self.entries[row.farm] = int(row["rows"] or 0)
-            first = max(row["first"], since)
-            self.periods[row.farm] = Period(first, max(min(max(row["last"], first + _LEAST_MS), until), first + 1))
+            if row["first"] is not None:
+                self.entries[row.farm] = int(row["rows"] or 0)
+                self.periods[row.farm] = Period(row["first"], min(max(row["last"], row["first"] + _LEAST_MS), until))
 
 
 class _Farms:
@@ -187,37 +170,31 @@ class _Farms:
         self, tables: Mapping[str, DataFrame], periods: Mapping[str, Period], say: Callable[[str], None]
     ) -> None:
         self._periods = periods
-        self.older: list[str] = []
-        """Tables that an older version has made."""
-        self._tables = {
-            name: frame.where(sf.col("farm").isin(list(periods)))
-            for name, frame in tables.items()
-            if "farm string" in SCHEMAS[name]
-        }
-        if not periods:
-            self._tables = {}
-        say("leaders and publishers")
-        self._led = self._of(
-            "entries", lambda rows: self._turns(rows.where("kind = 'servers'").where(f"not ({_IS_GAP})"), "leader")
-        )
-        self._published = self._of("decisions", lambda rows: self._turns(rows, "publisher"))
-        self._costs = self._of("decisions", self._costs_of)
-        say("hours of servers")
-        self._servers = self._of("server_hours", self._hours_of_servers)
-        say("hours of leaves")
-        self._leaves = self._of("destination_hours", self._hours_of_leaves)
-        say("anomalies and parameters")
-        self._episodes = self._of("anomalies", self._episodes_of)
-        self._trials = self._of("backtest", self._trials_of)
+        self._rows: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        """The rows about each subject that has a table, by farm."""
+        for subject, table, make in (
+            ("leaders", "entries", self._leaders_of),
+            ("publishers", "decisions", self._publishers_of),
+            ("costs", "decisions", self._costs_of),
+            ("servers", "server_hours", self._hours_of_servers),
+            ("leaves", "destination_hours", self._hours_of_leaves),
+            ("anomalies", "anomalies", self._episodes_of),
+            ("parameters", "backtest", self._trials_of),
+        ):
+            if periods and table in tables:
+                say(subject)
+                of_farms = tables[table].where(sf.col("farm").isin(list(periods)))
+                rows = self._rows[subject] = defaultdict(list)
+                for row in make(of_farms).collect():
+                    rows[row.farm].append(row.asDict())
 
     def report(self, name: str, entries: int) -> FarmReport:
         """Return the data of one farm."""
         period = self._periods[name]
-        led, published, costs, servers, leaves, episodes, trials = (
-            None if rows is None else rows.get(name, [])
-            for rows in (self._led, self._published, self._costs, self._servers, self._leaves, self._episodes,
-                         self._trials)
-        )  # fmt: skip
+        of_farm = {subject: rows.get(name, []) for subject, rows in self._rows.items()}
+        led, published, costs, servers, leaves, episodes, trials = map(
+            of_farm.get, ("leaders", "publishers", "costs", "servers", "leaves", "anomalies", "parameters")
+        )
         return FarmReport(
             name,
             entries,
@@ -227,27 +204,14 @@ class _Farms:
             costs=_costs(costs, period.stretches) if costs else None,
             servers=None if servers is None else _series(servers, "server"),
             servers_total=_total(servers),
-            leaves=None if leaves is None else _leaves(leaves),
+            leaves=None if leaves is None else _series(leaves, "destination"),
             leaves_total=_total(leaves),
             episodes=None if episodes is None else [_episode(row) for row in sorted(episodes, key=_rank)],
             episodes_total=_total(episodes),
             silent=frozenset((row["server"], hour_ms) for row in servers or () for hour_ms in row["silent"]),
-            trials=sorted(trials, key=_rank) if trials else None,
+            trials=[BacktestRow.of_columns(row) for row in sorted(trials, key=_rank)] if trials else None,
             trials_total=_total(trials),
         )
-
-    def _of(self, table: str, make: Callable[[DataFrame], DataFrame]) -> dict[str, list[dict[str, Any]]] | None:
-        """Return the rows that `make` makes of a table, by farm; None: no table, or an older version's."""
-        if table not in self._tables:
-            return None
-        rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for row in make(self._tables[table]).collect():
-            rows[row.farm].append(row.asDict())
-        sign = {"anomalies": "begin_ms", "backtest": "outage_ms"}.get(table)
-        if sign is not None and any(row[sign] is None for of_farm in rows.values() for row in of_farm):
-            self.older.append(table)
-            return None
-        return rows
 
     def _by_farm(self, value: Callable[[Period], int]) -> Column:
         """Return a column with a value for the row's farm."""
@@ -257,6 +221,12 @@ class _Farms:
     def _stretch(self, at: str) -> Column:
         begin, length = self._by_farm(lambda each: each.hour_ms), self._by_farm(lambda each: each.stretch_ms)
         return sf.floor((sf.col(at) - begin) / length).cast("int")
+
+    def _leaders_of(self, entries: DataFrame) -> DataFrame:
+        return self._turns(entries.where("kind = 'servers'").where(f"not ({_IS_GAP})"), "leader")
+
+    def _publishers_of(self, decisions: DataFrame) -> DataFrame:
+        return self._turns(decisions, "publisher")
 
     def _turns(self, frame: DataFrame, who: str) -> DataFrame:
         """Return the newest rows where the column `who` changes, until the period's end; "changes": how often."""
@@ -302,7 +272,9 @@ class _Farms:
         )
         silent = sf.collect_list(sf.when(is_silent & (available < _LEAST_HEARD), sf.col("hour_ms"))).alias("silent")
         gap = sf.max("longest_gap_ms").alias("gap")
-        sums = _sums(self._hours(hours), "server", gap, silent, *(sf.avg(name).alias(name) for name in _MEANS))
+        sums = _sums(
+            self._hours(hours), "server", gap, silent, *(sf.avg(name).alias(name) for name in ("skew_ms", *MEANS))
+        )
         ranked = sums.withColumn("rank", sf.dense_rank().over(Window.partitionBy("farm").orderBy("server")))
         return _first(ranked, MAX_SERVERS)
 
@@ -317,22 +289,20 @@ class _Farms:
         since, until = self._by_farm(lambda each: each.since_ms), self._by_farm(lambda each: each.until_ms)
         outside = (sf.col("end_ms") <= since) | (sf.col("begin_ms") >= until)
         newest = Window.partitionBy("farm").orderBy(sf.desc("end_ms"), sf.desc("score"), "servers", "measure")
-        inside = anomalies.where(~sf.coalesce(outside, sf.lit(False)))  # an older version's rows have no begin
-        return _first(inside.withColumn("rank", sf.row_number().over(newest)), MAX_EPISODES)
+        return _first(anomalies.where(~outside).withColumn("rank", sf.row_number().over(newest)), MAX_EPISODES)
 
     def _trials_of(self, trials: DataFrame) -> DataFrame:
-        order = (sf.desc("live"), sf.desc("recommended"), sf.col("cost").asc_nulls_last(), "parameters")
+        order = (sf.desc("live"), sf.desc("recommended"), "cost", "parameters")
         rank = sf.row_number().over(Window.partitionBy("farm").orderBy(*order))
         return _first(trials.withColumn("rank", rank), MAX_SETS)
 
 
 def _sums(hours: DataFrame, what: str, *more: Column) -> DataFrame:
     """Return the figures of each farm, `what` and stretch that servers and leaves have both."""
-    covered = sf.sum(sf.col("availability") * sf.col("watched_ms"))
     return hours.groupBy("farm", what, "at").agg(
         sf.count("*").alias("hours"),
         sf.sum("watched_ms").alias("watched_ms"),
-        sf.coalesce(sf.try_divide(covered, sf.sum("watched_ms")), sf.avg("availability")).alias("availability"),
+        mean_availability(),
         sf.sum("records").alias("records"),
         sf.sum("flaps").alias("flaps"),
         *more,
@@ -354,26 +324,18 @@ def _total(rows: Sequence[Mapping[str, Any]] | None) -> int:
 
 
 def _turns(rows: Sequence[Mapping[str, Any]]) -> Turns:
-    turns = sorted((Turn(row["received_ms"], row["who"]) for row in reversed(rows)), key=lambda turn: turn.at_ms)
-    return Turns(turns, rows[0]["changes"] if rows else 0)
+    in_order = sorted(rows, key=lambda row: (row["received_ms"], -row["age"]))
+    return Turns([Turn(row["received_ms"], row["who"]) for row in in_order], rows[0]["changes"] if rows else 0)
 
 
 def _costs(rows: Sequence[Mapping[str, Any]], stretches: int) -> dict[str, list[int | None]]:
     """Return each leaf's cost in each stretch. A stretch without a decision has the cost of the stretch before."""
     listed = {row["at"]: {leaf["hash"]: leaf["cost"] for leaf in row["listed"] or ()} for row in rows}
-    times: dict[str, int] = defaultdict(int)
-    for costs_now in listed.values():
-        for hash_ in costs_now:
-            times[hash_] += 1
-    costs: dict[str, list[int | None]] = {
-        hash_: [] for hash_ in sorted(times, key=lambda hash_: (-times[hash_], hash_))[:MAX_LEAVES]
-    }
-    now = listed.get(-1, {})
-    for at in range(min(stretches, MAX_STRETCHES)):
-        now = listed.get(at, now)
-        for hash_, of_leaf in costs.items():
-            of_leaf.append(now.get(hash_))
-    return costs
+    times = Counter(hash_ for costs in listed.values() for hash_ in costs)
+    before: dict[str, int] = listed.get(-1, {})
+    in_order = [before := listed.get(at, before) for at in range(stretches)]
+    most_listed = sorted(times, key=lambda hash_: (-times[hash_], hash_))[:MAX_LEAVES]
+    return {hash_: [costs.get(hash_) for costs in in_order] for hash_ in most_listed}
 
 
 def _series(rows: Sequence[Mapping[str, Any]], key: str) -> dict[Any, dict[int, Mapping[str, Any]]]:
@@ -384,38 +346,34 @@ def _series(rows: Sequence[Mapping[str, Any]], key: str) -> dict[Any, dict[int, 
     return dict(found)
 
 
-def _leaves(rows: Sequence[Mapping[str, Any]]) -> dict[str, Leaf]:
-    found = _series(rows, "destination")
-    return {hash_: Leaf(series[max(series)]["server"], series) for hash_, series in found.items()}
-
-
 def _episode(row: Mapping[str, Any]) -> Episode:
-    names = [each.split()[0] for each in EPISODES.split(", ")[1:]]
-    return Episode(**{name: row[name] for name in names} | {"servers": tuple(row["servers"] or ())})
+    return Episode(**{each.name: row[each.name] for each in fields(Episode)} | {"servers": tuple(row["servers"])})
 
 
-def _closest(closest: DataFrame) -> tuple[list[Closest], int]:
-    """Return the floodfills of `MAX_HASHES` hashes on the newest days, and the number of all hashes."""
+def _closest(closest: DataFrame) -> tuple[list[dict[str, Any]], int]:
+    """Return the closest floodfills of `MAX_HASHES` hashes on the newest days, and the number of all hashes."""
     newest = closest.withColumn("age", sf.dense_rank().over(Window.orderBy(sf.desc("day"))))
-    newest = newest.where((sf.col("age") <= _DAYS) & (sf.col("rank") <= _RANKS))
-    order = Window.orderBy(sf.col("name").asc_nulls_last(), "hash")
-    numbered = newest.withColumn("number", sf.dense_rank().over(order))
-    numbered = numbered.withColumn("total", sf.max("number").over(Window.partitionBy()))
-    rows = numbered.where(sf.col("number") <= MAX_HASHES).orderBy("number", "day", "rank").collect()
-    found: dict[tuple[str, str, str], list[Near]] = defaultdict(list)
-    for row in rows:
-        near = Near(row["rank"], row["floodfill"] or "", row["distance"] or "")
-        found[row["hash"] or "", row["name"] or "", row["day"] or ""].append(near)
-    return [Closest(*key, near) for key, near in found.items()], max((row["total"] for row in rows), default=0)
+    by_day = newest.where(sf.col("age") <= _DAYS).groupBy("hash", "name", "day")
+    summed = by_day.agg(
+        sf.min_by("floodfill", "rank").alias("floodfill"),
+        sf.min("distance").alias("nearest"),
+        sf.max("distance").alias("farthest"),
+        sf.count("*").alias("floodfills"),
+    )
+    ranked = summed.withColumn("rank", sf.dense_rank().over(Window.orderBy(sf.col("name").asc_nulls_last(), "hash")))
+    total = ranked.withColumn("total", sf.max("rank").over(Window.partitionBy()))
+    rows = [row.asDict() for row in total.where(sf.col("rank") <= MAX_HASHES).orderBy("rank", "day").collect()]
+    return rows, _total(rows)
 
 
-def _quarantine(quarantine: DataFrame) -> tuple[list[Reason], int]:
+def _quarantine(quarantine: DataFrame) -> tuple[list[dict[str, Any]], int]:
     """Return the most frequent reasons, and the number of all rows."""
-    by_reason = quarantine.groupBy("what", "reason").agg(sf.count("*").alias("number"), sf.sum("length").alias("bytes"))
-    total = by_reason.withColumn("total", sf.sum("number").over(Window.partitionBy()))
-    rows = total.orderBy(sf.desc("number"), "what", "reason").limit(MAX_REASONS).collect()
-    reasons = [Reason(row.what or "", row.reason or "", row.number, int(row.bytes or 0)) for row in rows]
-    return reasons, rows[0]["total"] if rows else 0
+    by_reason = quarantine.groupBy("what", "reason").agg(
+        sf.count("*").alias("pieces"), sf.sum("length").alias("length")
+    )
+    total = by_reason.withColumn("total", sf.sum("pieces").over(Window.partitionBy()))
+    rows = total.orderBy(sf.desc("pieces"), "what", "reason").limit(MAX_REASONS).collect()
+    return [row.asDict() for row in rows], rows[0]["total"] if rows else 0
 
 
 def _size(spark: SparkSession, lake: Lake, name: str) -> TableSize:

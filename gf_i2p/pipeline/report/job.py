@@ -2,23 +2,15 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from gf_i2p.pipeline.days import ALL_DAYS, Span
 from gf_i2p.pipeline.lake.paths import Lake
-from gf_i2p.pipeline.report.gather import ReportScope, gather
+from gf_i2p.pipeline.report.gather import gather
 from gf_i2p.pipeline.report.page import page
-
-
-@dataclass(frozen=True, slots=True)
-class ReportOptions:
-    """The content of the report, and its file."""
-
-    out: Path
-    """The file; an existing file is replaced."""
-    scope: ReportScope = field(default_factory=ReportScope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +29,31 @@ class ReportFigures:
 
 
 def make_report(
-    spark: SparkSession, lake: Lake, options: ReportOptions, say: Callable[[str], None] = lambda _: None
+    spark: SparkSession,
+    lake: Lake,
+    out: Path,
+    names: tuple[str, ...] = (),
+    span: Span = ALL_DAYS,
+    say: Callable[[str], None] = lambda _: None,
 ) -> ReportFigures:
-    """Make the report. `say`: called with the name of each step. Raises `PipelineError` and `OSError`."""
+    """Make the report. Raises `PipelineError` and `OSError`.
+
+    `out`: the file; an existing file is replaced. `names`: the farms; empty: the largest farms. `say`: called with the
+    name of each step.
+    """
     began = time.monotonic()
-    report = gather(spark, lake, options.scope, say)
+    report = gather(spark, lake, names, span.since_ms, span.until_ms, say)
     say("charts")
     text = page(report).encode("utf-8", "replace")
-    part = options.out.with_name(f".{options.out.name}.part")
+    part = out.with_name(f".{out.name}.part")
     try:
         part.write_bytes(text)
-        part.replace(options.out)
+        part.replace(out)
     except OSError:
         part.unlink(missing_ok=True)
         raise
     return ReportFigures(
-        file=str(options.out),
+        file=str(out),
         bytes=len(text),
         farms=len(report.farms),
         farms_total=report.farms_total,

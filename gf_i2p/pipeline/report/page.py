@@ -4,7 +4,6 @@ The templates escape all text. Names of farms, reasons and parameters come from 
 write.
 """
 
-import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -15,9 +14,12 @@ import jinja2
 from markupsafe import Markup, escape
 
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
-from gf_i2p.pipeline.backtest.gain import Gain
+from gf_i2p.pipeline.backtest import grid
+from gf_i2p.pipeline.backtest.result_rows import BacktestRow, live_row
+from gf_i2p.pipeline.health.server_hours import MEANS
+from gf_i2p.pipeline.lake.paths import TABLES
 from gf_i2p.pipeline.report import charts, farm_charts, formats
-from gf_i2p.pipeline.report.report_data import MADE_BY, MAX_TURNS, FarmReport, Report, Series
+from gf_i2p.pipeline.report.report_data import FarmReport, Report, Series
 from gf_i2p.pipeline.report.verdicts import Verdicts, mean, verdicts
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
@@ -51,14 +53,13 @@ def page(report: Report) -> str:
         "count": formats.count, "plural": formats.plural, "size": formats.size, "percent": formats.percent,
         "lasting": formats.lasting, "moment": formats.moment, "figure": formats.figure, "server": formats.server,
         "address": formats.address, "short": formats.short, "leaf_name": farm_charts.leaf_name,
-        "whole": _whole,
+        "whole": _whole, "equal_bits": formats.equal_bits,
     }  # fmt: skip
     return templates.get_template("page.html.j2").render(
         report=report,
         farms=farms,
-        made_by=MADE_BY,
+        made_by=TABLES,
         levels=charts.LEVELS,
-        max_turns=MAX_TURNS,
         style=Markup(style),  # noqa: S704 -- a file of this package
         policy=_POLICY.format(b64encode(sha256(style.encode()).digest()).decode()),
     )
@@ -87,12 +88,11 @@ class FarmView:
         self.server_charts = list(farm_charts.of_servers(farm, self.lined_servers))
         self.leaf_charts = list(farm_charts.of_leaves(farm, self.lined_leaves))
         self.servers = [_row(id_, series) for id_, series in servers.items()]
-        self.leaves = [_row(hash_, leaf.series, ("load", "connections")) for hash_, leaf in leaves.items()]
-        self.owners = {hash_: leaf.server for hash_, leaf in leaves.items()}
+        self.leaves = [_row(hash_, series, ("load", "connections")) for hash_, series in leaves.items()]
+        self.owners = {hash_: series[max(series)]["server"] for hash_, series in leaves.items()}
         self.episodes = sorted(farm.episodes or (), key=lambda each: -each.score)[:_EPISODES]
         self.led = farm_charts.shares(farm.led.turns if farm.led else (), farm.period)
         self.published = farm_charts.shares(farm.published.turns if farm.published else (), farm.period)
-        self.trials = _trials(farm.trials or ())
         self.missing = [
             table
             for table, value in (
@@ -101,6 +101,13 @@ class FarmView:
             )
             if value is None
         ]  # fmt: skip
+
+    def shown(self, trial: BacktestRow) -> str:
+        """Return a text with the values in which a set differs from the farm's; without differences, `_NOTHING`."""
+        in_force = live_row(self.data.trials or ()).in_force
+        changes = [f"{name} = {value}" for name, value in grid.differences(trial.parameters, in_force).items()]
+        ellipsis = ", …" if len(changes) > _PARAMETERS else ""
+        return ", ".join(changes[:_PARAMETERS]) + ellipsis or _NOTHING
 
     @property
     def availability(self) -> float | None:
@@ -116,10 +123,7 @@ class FarmView:
         return {hash_: sum(each is not None for each in of) / max(len(of), 1) for hash_, of in costs.items()}
 
 
-_SERVER_MEANS: Final = ("lag_ms", "skew_ms", "tunnels", "in_bytes_s", "out_bytes_s", "known_peers")
-
-
-def _row(id_: Any, series: Series, means: Sequence[str] = _SERVER_MEANS) -> dict[str, Any]:
+def _row(id_: Any, series: Series, means: Sequence[str] = ("skew_ms", *MEANS)) -> dict[str, Any]:
     """Return a row of the table of servers, or of leaves."""
     cells = list(series.values())
     return {
@@ -129,41 +133,3 @@ def _row(id_: Any, series: Series, means: Sequence[str] = _SERVER_MEANS) -> dict
         "longest_gap_ms": max((cell.get("gap") or 0 for cell in cells), default=0),
         "means": {name: mean(cells, name) for name in ("availability", *means)},
     }
-
-
-def _trials(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the sets of the backtest as the template shows them."""
-    live = next((row for row in rows if row["live"]), None)
-    return [
-        {
-            **row,
-            "differences": differences(row, live),
-            "gain": "" if row["gain"] is None else str(Gain(*(row[each] for each in _GAIN))),
-            "imbalance": row["imbalance_ms"] / row["farm_ms"]
-            if row["farm_ms"] and row["imbalance_ms"] is not None
-            else None,
-        }
-        for row in rows
-    ]
-
-
-_GAIN: Final = ("gain", "gain_low", "gain_high", "saved_s")
-
-
-def differences(trial: Mapping[str, Any], live: Mapping[str, Any] | None) -> str:
-    """Return a text with the values in which a set differs from the live set; without differences, `_NOTHING`."""
-    if trial["live"]:
-        return _NOTHING
-    live_values = {} if live is None else _values(live["in_force"] or live["parameters"])
-    values = _values(trial["parameters"])
-    changes = [f"{name} = {value}" for name, value in values.items() if live_values.get(name, None) != value]
-    ellipsis = ", …" if len(changes) > _PARAMETERS else ""
-    return ", ".join(changes[:_PARAMETERS]) + ellipsis or _NOTHING
-
-
-def _values(text: str | None) -> dict[str, Any]:
-    try:
-        values = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return {"parameters": text}
-    return values if isinstance(values, dict) else {"parameters": text}

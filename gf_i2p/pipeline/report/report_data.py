@@ -1,12 +1,13 @@
 """The data of the page: small, however large the lake is. `gather` makes the data, and the page sees nothing else.
 
-A field is None when its table is missing; `MADE_BY` names the job that makes the table.
+A field is None when its table is missing.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from gf_i2p.pipeline.backtest.result_rows import BacktestRow
 from gf_i2p.pipeline.days import DAY_MS, HOUR_MS
 from gf_i2p.pipeline.health.episodes import Episode
 
@@ -26,21 +27,6 @@ MAX_SETS: Final = 12
 MAX_HASHES: Final = 12
 """Most hashes in the table of floodfills."""
 MAX_REASONS: Final = 20
-MADE_BY: Final = {
-    "entries": "ingest",
-    "decisions": "backtest",
-    "backtest": "backtest",
-    "backtest_days": "backtest",
-    "server_hours": "health",
-    "destination_hours": "health",
-    "anomalies": "health",
-    "closest": "floodfills",
-    "quarantine": "ingest",
-    "files": "ingest",
-    "routers": "floodfills",
-    "alerts": "stream",
-}
-"""The job that makes each table."""
 _STRETCHES: Final = (
     *(HOUR_MS * hours for hours in (1, 2, 3, 4, 6, 8, 12)),
     *(DAY_MS * days for days in (1, 2, 3, 5, 7, 14, 28)),
@@ -98,14 +84,6 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
-    """A leaf's figures over time."""
-
-    server: int
-    series: Series
-
-
-@dataclass(frozen=True, slots=True)
 class FarmReport:
     """The data of one farm."""
 
@@ -120,55 +98,16 @@ class FarmReport:
     servers: Mapping[int, Series] | None = None
     """Figures of each server: those of `server_hours`; "hours" is the number of hours."""
     servers_total: int = 0
-    leaves: Mapping[str, Leaf] | None = None
+    leaves: Mapping[str, Series] | None = None
     """Figures of each leaf, by its hash: those of `destination_hours`."""
     leaves_total: int = 0
     episodes: Sequence[Episode] | None = None
     episodes_total: int = 0
     silent: frozenset[tuple[int, int]] = frozenset()
     """Server and beginning (ms) of the hours in which the server was silent, not its router down."""
-    trials: Sequence[Mapping[str, Any]] | None = None
+    trials: Sequence[BacktestRow] | None = None
     """Rows of the table `backtest`: the live set, the recommended one, then the cheapest others."""
     trials_total: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Near:
-    """A floodfill near a hash."""
-
-    rank: int
-    floodfill: str
-    distance: str
-    """64 hexadecimal digits."""
-
-    @property
-    def equal_bits(self) -> int:
-        """Number of first bits that the floodfill's hash shares with the routing key; 0 for a malformed `distance`."""
-        try:
-            return min(max(256 - int(self.distance, 16).bit_length(), 0), 256)
-        except ValueError:
-            return 0
-
-
-@dataclass(frozen=True, slots=True)
-class Closest:
-    """The closest floodfills of a hash on one day, the closest first."""
-
-    hash: str
-    name: str
-    day: str
-    near: Sequence[Near]
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """A reason why records are in quarantine."""
-
-    what: str
-    reason: str
-    count: int
-    length: int
-    """Bytes of all these records, lines or files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +130,14 @@ class Report:
     farms: Sequence[FarmReport]
     farms_total: int
     entries_total: int
-    closest: Sequence[Closest] | None
-    reasons: Sequence[Reason] | None
-    """The most frequent reasons of the quarantine."""
+    closest: Sequence[Mapping[str, Any]] | None
+    """A row for each hash and day: hash, name, day, the closest floodfill, the nearest and the farthest distance (64
+    hexadecimal digits), and the number of floodfills."""
+    reasons: Sequence[Mapping[str, Any]] | None
+    """The most frequent reasons of the quarantine: what, reason, number of pieces, and their length in bytes."""
     sizes: Sequence[TableSize]
     hashes_total: int = 0
     quarantined: int = 0
     """Rows in quarantine."""
     strange_clocks: int = 0
     """Entries that were received before 2020 or in the future, by their node's clock: these do not count."""
-    older: Sequence[str] = field(default_factory=tuple)
-    """Tables that an older version of gf-i2p has made."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from gf_i2p.pipeline.backtest.result_rows import live_row, recommended_row
 from gf_i2p.pipeline.days import DAY_MS, HOUR_MS
 from gf_i2p.pipeline.health.episodes import Episode
 from gf_i2p.pipeline.report import formats
@@ -19,8 +20,6 @@ from gf_i2p.pipeline.report.verdict_kinds import KINDS, Kind
 
 RECENT_MS: Final = 7 * DAY_MS
 """Trouble that ended earlier before the end of the period needs no attention."""
-_TOGETHER: Final = 0.4
-"""Least time that two episodes share, as a part of the time that one or the other lasts, to have one cause."""
 _SMALL_SKEW_MS: Final = 30_000
 """A clock that is less wrong is worth a look only. The alert `skew` of `stream` begins at this limit, too."""
 _LEAST_AVAILABLE: Final = 0.9
@@ -104,7 +103,7 @@ def _cases(farm: FarmReport) -> Iterator[_Case]:
             with_ = [
                 pair
                 for pair in left
-                if _are_together(main, pair[1]) and not (is_over and _is_ongoing(pair[1], farm.period))
+                if main.is_together_with(pair[1]) and not (is_over and _is_ongoing(pair[1], farm.period))
             ]
             left = [pair for pair in left if pair not in with_]
             yield _Case(kind, main, list(dict.fromkeys(each.name for each, _ in with_)))
@@ -122,16 +121,8 @@ def _kind(episode: Episode, farm: FarmReport) -> Kind | None:
     return next((kind for kind in KINDS.values() if fits.intersection(kind.episodes)), None)
 
 
-def _shared_ms(one: Episode, two: Episode) -> int:
-    return min(one.end_ms, two.end_ms) - max(one.begin_ms, two.begin_ms)
-
-
 def _is_ongoing(episode: Episode, period: Period) -> bool:
     return episode.end_ms > period.until_ms - period.until_ms % HOUR_MS - HOUR_MS  # the last hour is a part of one
-
-
-def _are_together(one: Episode, two: Episode) -> bool:
-    return _shared_ms(one, two) >= _TOGETHER * (max(one.end_ms, two.end_ms) - min(one.begin_ms, two.begin_ms))
 
 
 def _verdict(case: _Case, times: int, period: Period) -> Verdict:
@@ -253,7 +244,7 @@ def _rarely_available(farm: FarmReport) -> Iterator[Verdict]:
     of_all: list[tuple[int | str, str, Series]] = [
         (id_, formats.server(id_), series) for id_, series in (farm.servers or {}).items()
     ]
-    of_all += [(each, f"leaf {formats.short(formats.address(each))}", leaf.series) for each, leaf in leaves.items()]
+    of_all += [(each, f"leaf {formats.short(formats.address(each))}", series) for each, series in leaves.items()]
     first = (farm.period.until_ms - RECENT_MS - farm.period.hour_ms) // farm.period.stretch_ms
     for subject, who, series in of_all:
         if subject in told:
@@ -275,8 +266,7 @@ def mean(cells: Sequence[Mapping[str, Any]], name: str) -> float | None:
 
 def _of_backtest(farm: FarmReport) -> Iterator[Verdict]:
     trials = farm.trials or ()
-    if any(each["recommended"] and not each["live"] for each in trials):
-        advice = next((each["advice"] for each in trials if each["live"]), None) or ""
+    if recommended_row(trials) is not None:
         kind = KINDS["better parameters"]
-        sentence = kind.sentence.format(value=advice.split(". ")[0].rstrip("."))
+        sentence = kind.sentence.format(value=live_row(trials).advice.split(". ")[0].rstrip("."))
         yield Verdict(kind, sentence, "", is_ongoing=False, end_ms=farm.period.until_ms)

@@ -57,11 +57,6 @@ class AlertLimits:
     farm_silent_ms: int = 600_000
     """Age of a silent farm's newest record, by the clock of the stream's machine; see `silent_farms`."""
 
-    @property
-    def availability_again(self) -> float:
-        """Availability from which on an alert ends."""
-        return (1 + self.availability) / 2
-
 
 class Condition(NamedTuple):
     """An alert that is possible at a farm's newest report: whether the alert begins or ends if it may."""
@@ -244,7 +239,7 @@ def _of_server(state: ServerState, at_ms: int, limits: AlertLimits) -> Iterator[
     yield Condition(state.server, "silent", is_silent, not is_silent, silent_ms / 1000, text)
     if share is not None:
         text = f"{who} was available for {share * 100:.1f} % of the last hour"
-        begins, ends = share < limits.availability, share >= limits.availability_again
+        begins, ends = share < limits.availability, share >= (1 + limits.availability) / 2
         yield Condition(state.server, "availability", begins, ends, share, text)
     text = f"the router of {who} went up or down {state.flaps} times in the last hour"
     yield Condition(state.server, "flapping", state.flaps >= limits.flaps, state.flaps <= 1, float(state.flaps), text)

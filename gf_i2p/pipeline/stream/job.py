@@ -138,59 +138,51 @@ def stream(
         tables.delete(spark, stage)
 
 
+@dataclass
 class _StreamRun:
-    def __init__(
-        self,
-        spark: "SparkSession",
-        lake: Lake,
-        exports: Sequence[str],
-        options: StreamOptions,
-        on_batch: Callable[[Batch], None],
-        on_event: Callable[[Event], None],
-        clock_ms: Callable[[], int],
-        step: Callable[[str], None],
-    ) -> None:
-        self._spark = spark
-        self._lake = lake
-        self._exports = exports
-        self._options = options
-        self._on_batch = on_batch
-        self._on_event = on_event
-        self._clock_ms = clock_ms
-        self._step = step
-        self._stage = f"{lake.root}/_stream/batch"
+    spark: "SparkSession"
+    lake: Lake
+    exports: Sequence[str]
+    options: StreamOptions
+    on_batch: Callable[[Batch], None]
+    on_event: Callable[[Event], None]
+    clock_ms: Callable[[], int]
+    step: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._stage = f"{self.lake.root}/_stream/batch"
         self._figures = StreamFigures()
-        listing(spark, exports)  # the workers must reach each export, too: else the run ends at once
-        self._writer = BatchWriter(spark, lake, farm_schema.text(), self._stage, step)
-        self._read = FilesRead.of_lake(spark, lake)
-        self._log = AlertLog(spark, lake)
-        self._silence = SilentFarms(spark, f"{lake.root}/_stream", options.limits.farm_silent_ms)
-        self._tail = HistoryTail(exports)
+        listing(self.spark, self.exports)  # the workers must reach each export, too: else the run ends at once
+        self._writer = BatchWriter(self.spark, self.lake, farm_schema.text(), self._stage, self.step)
+        self._read = FilesRead.of_lake(self.spark, self.lake)
+        self._log = AlertLog(self.spark, self.lake)
+        self._silence = SilentFarms(self.spark, f"{self.lake.root}/_stream", self.options.limits.farm_silent_ms)
+        self._tail = HistoryTail(self.exports)
         self._watches: dict[str, FarmWatch] = {}
 
     def until(self, stop: Flag) -> StreamFigures:
         """Look and take batches until the flag is set."""
         began = time.monotonic()
-        if self._options.noticed_ms is not None:
-            for row in self._log.since(self._options.noticed_ms):
-                self._on_event(Event(**row.asDict()))
+        if self.options.noticed_ms is not None:
+            for row in self._log.since(self.options.noticed_ms):
+                self.on_event(Event(**row.asDict()))
         due = began
         while True:
             self._look()
             now = time.monotonic()
-            if now >= due and (self._tail.changed or self._options.once):
-                due = now + self._options.every_seconds
+            if now >= due and (self._tail.changed or self.options.once):
+                due = now + self.options.every_seconds
                 self._tail.changed = False
                 self._take(stop)
-                self._step("")
-            if self._options.once or stop.wait(LOOK_SECONDS):
+                self.step("")
+            if self.options.once or stop.wait(LOOK_SECONDS):
                 break
         self._figures.seconds = time.monotonic() - began
         return self._figures
 
     def _look(self) -> None:
         """Read what the histories have grown by, and tell the alerts that begin and end."""
-        now = self._clock_ms()
+        now = self.clock_ms()
         heard = set()
         for news in self._tail.read():
             self._watches.setdefault(news.farm, FarmWatch()).add(news)
@@ -199,18 +191,18 @@ class _StreamRun:
                 self._silence.hear(news.farm, news.received_ms, now)
         events: list[AlertChange] = []
         for farm in sorted(heard):
-            events += judge(farm, self._watches[farm], self._options.limits, self._log.present)
+            events += judge(farm, self._watches[farm], self.options.limits, self._log.present)
         events += self._silence.look(self._log.present, now)
         if events:
             noticed_ms = self._log.add(events, now)
             self._figures.events += len(events)
             for each in events:
-                self._on_event(Event(**asdict(each), noticed_ms=noticed_ms))
+                self.on_event(Event(**asdict(each), noticed_ms=noticed_ms))
 
     def _take(self, stop: Flag) -> None:
         """Bring the tables up to date, batch by batch, until `stop` is set."""
         try:
-            files, _ = listing(self._spark, self._exports)
+            files, _ = listing(self.spark, self.exports)
         except PipelineError:  # an export is away for a moment
             self._tail.changed = True
             return
@@ -226,13 +218,13 @@ class _StreamRun:
 
     def _refresh(self, days_by_farm: Mapping[str, Sequence[str]]) -> None:
         """Bring the health tables up to date, before the batch counts as read."""
-        entries = tables.read_entries(self._spark, self._lake)
+        entries = tables.read_entries(self.spark, self.lake)
         if entries is None or not days_by_farm:
             return
-        self._step("bringing the health tables up to date")
+        self.step("bringing the health tables up to date")
         days = sorted({day for each in days_by_farm.values() for day in each})
         with suppress(NothingToDoError):  # the lake has no status record yet
-            refresh_days(self._spark, self._lake, entries, sorted(days_by_farm), days, f"{self._stage}/extents")
+            refresh_days(self.spark, self.lake, entries, sorted(days_by_farm), days, f"{self._stage}/extents")
 
     def _report(self, taken: BatchFigures, seconds: float) -> None:
         watches = [self._watches[farm] for farm in taken.days if farm in self._watches]
@@ -243,8 +235,8 @@ class _StreamRun:
             new=taken.new,
             quarantined=taken.quarantined_rows,
             newest_ms=max((watch.at_ms for watch in watches if watch.at_ms), default=None),
-            ended_ms=self._clock_ms(),
+            ended_ms=self.clock_ms(),
             seconds=seconds,
         )
         self._figures.add(batch)
-        self._on_batch(batch)
+        self.on_batch(batch)

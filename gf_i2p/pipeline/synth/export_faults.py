@@ -3,12 +3,13 @@
 import json
 import zlib
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, SynthLife
-from gf_i2p.storage.history_lines import Header, header_line, trailer_line
+from gf_i2p.pipeline.synth.farm_life import SynthLife
+from gf_i2p.simulator.life.farm import BEGAN_MS
+from gf_i2p.simulator.registers import CLUSTER
+from gf_i2p.storage.history_lines import Header, header_line, record_line, servers_line, trailer_line
 from gf_i2p.storage.history_reader import plain_name
 from gf_i2p.storage.packed_files import GZIP
 
@@ -35,12 +36,9 @@ class _Line:
 
     def encode(self) -> bytes:
         """Return the entry's line in an export file."""
-        fields: dict[str, Any] = {"index": self.index, "received": self.received_ms, "term": self.term}
         if self.record is None:
-            fields |= {"leader": self.leader, "servers": self.servers}
-        else:
-            fields["record"] = self.record
-        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+            return servers_line(self.index, self.term, self.received_ms, self.servers, self.leader)
+        return record_line(self.index, self.term, self.received_ms, json.dumps(self.record).encode())
 
 
 def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, Any]:
@@ -62,7 +60,7 @@ def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, A
     received_early.received_ms = _IN_1970
 
     first_file = directory / "server-1" / (plain_name(1) + GZIP)
-    packed = _pack(_file(lines, 1, 1, 2 * unit, cut=cut.index))
+    packed = zlib.compress(_file(lines, 1, 1, 2 * unit, cut=cut.index), 6, _GZIP)
     copy = directory / "copy-of-server-1" / (plain_name(1) + GZIP)
     torn = directory / "server-1" / plain_name(2 * unit + 1)
     spoilt = directory / "server-2" / (plain_name(4 * unit + 1) + GZIP)
@@ -124,15 +122,9 @@ def _file(lines: list[_Line], server: int, first: int, last: int, *, cut: int = 
     return b"".join([*parts, *([trailer_line(last)] if ends else [])])
 
 
-def _pack(data: bytes) -> bytes:
-    packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
-    return packer.compress(data) + packer.flush()
-
-
 def _spoil(data: bytes, lines: int) -> bytes:
     """Pack the data, and make all lines after the first `lines` unreadable, by a block type that deflate lacks."""
-    ends = (at for at in count() if data[at : at + 1] == b"\n")
-    middle = [next(ends) for _ in range(lines)][-1] + 1
+    middle = sum(map(len, data.splitlines(keepends=True)[:lines]))
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
     before = packer.compress(data[:middle]) + packer.flush(zlib.Z_FULL_FLUSH)
     after = packer.compress(data[middle:]) + packer.flush()

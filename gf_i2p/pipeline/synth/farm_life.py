@@ -1,8 +1,7 @@
 """Days of invented farms: the simulator's servers and faults, with routers whose numbers go up and down.
 
 The simulator's own routers are only up or down. Here each router has tunnels, bandwidth, peers and lag that follow the
-time of day, drift, and are noisy. Now and then one of these numbers is far from its usual value for an hour or two: an
-`Incident`, which the job `health` should find.
+time of day, drift, and are noisy. Farms with incidents in these numbers are in `labelled_farm`.
 """
 
 import hashlib
@@ -15,13 +14,11 @@ from typing import Any, Final
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, ReportedConfig, StatusRecord
 from gf_i2p.simulator.facts import Voters
-from gf_i2p.simulator.life.farm import BEGAN_MS, FarmLife
+from gf_i2p.simulator.life.farm import FarmLife
 from gf_i2p.simulator.life.plan import BRAIN_FAULTS, CALM, LifePlan
 from gf_i2p.simulator.life.reporters import CONNECTIONS, INTERVAL, MASTER_TEXT, LeafTruth, SimulatedReporter
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.history_lines import record_line
-
-__all__ = ["BEGAN_MS", "CLUSTER", "DAY_SECONDS", "Incident", "Shape", "SynthEntry", "SynthLife", "simulate_life"]
 
 DAY_SECONDS: Final = 86_400.0
 FAULT_GAP: Final = 1_800.0
@@ -31,14 +28,6 @@ _SKEW_MS: Final = 400
 """Largest error of a clock that counts as right."""
 _STEPS: Final = (1, 1, 1, 2, 3)
 """Amounts by which an election raises the term."""
-_MEASURES: Final = {
-    "participatingTunnels": 0.08,
-    "jobLag": 40.0,
-    "currentInboundBandwidth": 9.0,
-    "currentOutboundBandwidth": 0.05,
-    "knownPeers": 0.15,
-}
-"""Factor by which an incident changes each number."""
 _HEAD: Final = record_line(1, 0, 0, b"0")[: -len(b'0,"term":0}\n')]
 _TAIL: Final = len(b',"term":0}\n')
 
@@ -75,19 +64,6 @@ class SynthEntry:
     """Milliseconds that each server's clock is ahead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Incident:
-    """Hours in which one number of a router was far from its usual value."""
-
-    poster: int
-    measure: str
-    """Name of the number in the record."""
-    first: int
-    """First hour of the day."""
-    last: int
-    """Last hour of the day."""
-
-
 @dataclass(slots=True)
 class SynthLife:
     """A simulated day of a farm, or the first hours of a day."""
@@ -97,7 +73,6 @@ class SynthLife:
     entries: list[SynthEntry] = field(default_factory=list)
     away: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
     """Times when each server was down, paused or cut off: seconds of the day."""
-    incidents: list[Incident] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -111,7 +86,7 @@ def simulate_life(shape: Shape, seed: int, *, hours: float = 24.0) -> SynthLife:
     assert hours >= 0.5
     simulated = _SimulatedLife(_plan(shape, seed, hours), shape)
     simulated.run()
-    life = SynthLife(shape, seed, incidents=simulated.incidents, faults=dict(sorted(simulated.counts.items())))
+    life = SynthLife(shape, seed, faults=dict(sorted(simulated.counts.items())))
     for value, (seconds, term, leader, errors) in zip(simulated.log, simulated.stamps, strict=True):
         if isinstance(value, tuple):
             life.entries.append(SynthEntry(seconds, term, leader, "servers", b"", value, errors))
@@ -150,7 +125,6 @@ class _SimulatedLife(FarmLife):
 
     def __init__(self, plan: LifePlan, shape: Shape) -> None:
         self.stamps: list[tuple[float, int, int, tuple[int, ...]]] = []
-        self.incidents: list[Incident] = []
         self._term = 1
         self._elects = False
         self._absences: list[tuple[int, float, float]] = []
@@ -160,17 +134,10 @@ class _SimulatedLife(FarmLife):
         for number, node in enumerate(self.nodes.values()):
             habits = Random(f"synth router {shape.number} {number}")  # noqa: S311
             leaves = [LeafTruth(_leaf_hash(shape, node.id, i)) for i in range(shape.leaves)]
-            router = _Router(node.id, habits, self._chance, lambda: self.events.now)
-            if self._chance.random() < 0.2:
-                router.incidents.append(self._incident(node.id))
-            self.incidents += router.incidents
+            router = _Router(habits, self._chance, lambda: self.events.now)
             node.poster = _SyntheticReporter(node.id, leaves, habits=router)
             if not node.error_ms:
                 node.error_ms = habits.randint(-_SKEW_MS, _SKEW_MS)
-
-    def _incident(self, poster: int) -> Incident:
-        first = self._chance.randint(0, 22)
-        return Incident(poster, self._chance.choice(list(_MEASURES)), first, first + self._chance.randint(0, 1))
 
     def _run_until(self, until: float) -> None:
         self.events.run(until, 1 << 62)  # no limit: a day with many members has more events than a test
@@ -246,9 +213,7 @@ class _Router:
     `chance`: random numbers that differ from life to life.
     """
 
-    def __init__(self, poster: int, habits: Random, chance: Random, now: Callable[[], float]) -> None:
-        self.incidents: list[Incident] = []
-        self._poster = poster
+    def __init__(self, habits: Random, chance: Random, now: Callable[[], float]) -> None:
         self._now = now
         self._chance = chance
         self._tunnels = habits.uniform(150, 3_000)
@@ -272,10 +237,6 @@ class _Router:
             "currentOutboundBandwidth": inbound * chance.uniform(0.9, 1.15),
             "knownPeers": self._peers * (1 + 0.05 * self._drift) + chance.gauss(0.0, 8.0),
         }
-        hour = int(self._now() // 3600)
-        for incident in self.incidents:
-            if incident.first <= hour <= incident.last:
-                figures[incident.measure] *= _MEASURES[incident.measure]
         return {
             "uptime": int((DAY_SECONDS + self._now()) * 1000),
             "version": "2.9.0",

@@ -8,7 +8,9 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, SynthEntry, SynthLife
+from gf_i2p.pipeline.synth.farm_life import SynthEntry, SynthLife
+from gf_i2p.simulator.life.farm import BEGAN_MS
+from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.history_lines import Header, header_line, trailer_line
 from gf_i2p.storage.history_reader import BATCH_BYTES, plain_name
 from gf_i2p.storage.packed_files import GZIP
@@ -206,8 +208,7 @@ class HistoryGenerator:
 
     def _end(self, next_first: int) -> None:
         self._add(b" " + trailer_line(next_first - 1))
-        packer = zlib.compressobj(self._level, zlib.DEFLATED, _GZIP)
-        packed = b"".join([*map(packer.compress, self._lines), packer.flush()])
+        packed = zlib.compress(b"".join(self._lines), self._level, _GZIP)
         self._write(self._directory / (plain_name(self._first) + GZIP), packed)
         self._lines.clear()
         self._first = next_first

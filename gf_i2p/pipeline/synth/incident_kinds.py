@@ -87,26 +87,15 @@ class Kind:
     """Called with the posters (one for `SERVER` and `LEAF`), the leaf for `LEAF`, and the minutes."""
 
 
-def _scaled(low: float, high: float, *names: str) -> Change:
-    """Return a change that multiplies numbers of the router by one factor."""
+def _scaled(low: float, high: float, *names: str, is_slow: bool = False) -> Change:
+    """Return a change that multiplies numbers of the router by one factor. `is_slow`: begin at 1, and end there."""
 
     def change(posters: list[PosterCourse], _: LeafCourse | None, stretch: Stretch) -> None:
         factor = stretch.factor(low, high)
+        factors = np.geomspace(1.0, factor, stretch.last - stretch.first) if is_slow else factor
         for poster in posters:
             for name in names:
-                poster.router[name][stretch.minutes] *= factor
-
-    return change
-
-
-def _leaks(low: float, high: float, *names: str) -> Change:
-    """Return a change that multiplies numbers of the router by a factor that grows slowly to its end."""
-
-    def change(posters: list[PosterCourse], _: LeafCourse | None, stretch: Stretch) -> None:
-        slope = np.linspace(0.0, np.log(stretch.factor(low, high)), stretch.last - stretch.first)
-        for poster in posters:
-            for name in names:
-                poster.router[name][stretch.minutes] *= np.exp(slope)
+                poster.router[name][stretch.minutes] *= factors
 
     return change
 
@@ -184,7 +173,7 @@ KINDS: Final = (
     Kind("outbound collapses", SERVER, (3, 12), ("out_bytes_s",), _scaled(0.02, 0.2, _OUT)),
     Kind("inbound flood", SERVER, (2, 8), ("in_bytes_s",), _scaled(4, 10, _IN)),
     Kind("peers drop", SERVER, (6, 48), ("known_peers",), _scaled(0.2, 0.6, _PEERS)),
-    Kind("peers leak", SERVER, (72, 144), ("known_peers",), _leaks(0.3, 0.5, _PEERS)),
+    Kind("peers leak", SERVER, (72, 144), ("known_peers",), _scaled(0.3, 0.5, _PEERS, is_slow=True)),
     Kind("leaf flaps", LEAF, (2, 5), ("flaps", "availability"), _leaf_flaps),
     Kind("leaf dies", LEAF, (1, 12), ("availability",), _leaf_dies),
     Kind("leaf is full", LEAF, (3, 10), ("load",), _leaf_is_full),

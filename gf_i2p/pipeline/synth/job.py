@@ -1,7 +1,7 @@
 """Makes histories of invented farms, for tests and for load tests of the jobs. Everything follows from a seed.
 
     OUT/FARM/server-ID/entries-….jsonl(.gz)   the export of that server
-    OUT/manifest.json                         the facts of all farms: counts, absences, incidents, faults
+    OUT/manifest.json                         the facts of all farms: counts, absences, faults
 
 There are a few kinds of farm. For each kind, some days are simulated: the *lives* (`farm_life`). Each day of a farm is
 one of these lives, with another date and the farm's own name. The reason is speed: simulating takes a millisecond an
@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -277,24 +277,15 @@ def _truth(lives: list[SynthLife], days: Iterable[int], present: list[set[int]])
                 "away": {
                     server: [[round(at, 1) for at in each] for each in all_] for server, all_ in life.away.items()
                 },
-                "incidents": [asdict(incident) for incident in life.incidents],
             }
             for life, of_life in zip(lives, kinds, strict=True)
         ],
     }
 
 
-class _InThisProcess(Executor):
-    """Runs each submitted call in this process, at once."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Call `fn` with the arguments; return a future that has the result already. Raises any exception of `fn`."""
-        done: Future[Any] = Future()
-        done.set_result(fn(*args, **kwargs))
-        return done
-
-
 def _pool(options: SynthOptions) -> Executor:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     processes = options.processes or usable
-    return _InThisProcess() if processes == 1 else ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
+    if processes == 1:
+        return ThreadPoolExecutor(1)  # spares the start of a process
+    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))

@@ -18,11 +18,17 @@ async def test_bash_completes_commands_and_options() -> None:
         f"{script}\n"
         'complete_it() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); '
         "_shtab_gf_i2p; printf '%s\\n' \"${COMPREPLY[@]}\"; }\n"
-        "complete_it gf-i2p mem; echo --; complete_it gf-i2p members stepd; echo --; complete_it gf-i2p join --pro\n"
+        "complete_it gf-i2p mem; echo --; complete_it gf-i2p members stepd; echo --; complete_it gf-i2p join --pro; "
+        "echo --; complete_it gf-i2p help exit-c\n"
     )
     done = await asyncio.to_thread(_run, "bash", "-s", asked)
-    assert [part.split() for part in done.stdout.split("--\n")][:2] == [["members"], ["stepdown"]]
-    assert done.stdout.rstrip().endswith("--proxy")
+    first, second, option, topic = done.stdout.split("--\n")
+    assert [first.split(), second.split(), option.split(), topic.split()] == [
+        ["members"],
+        ["stepdown"],
+        ["--proxy"],
+        ["exit-codes"],
+    ]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "tcsh"])

@@ -7,8 +7,8 @@ from typing import Any
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState
 from gf_i2p.pipeline.backtest.measures import Measures
-from gf_i2p.pipeline.backtest.replay import Decision, Replay, ReplayedEntry
-from gf_i2p.pipeline.backtest.replay_measures import Trial
+from gf_i2p.pipeline.backtest.replay import ParameterRun, Replay, ReplayedEntry
+from gf_i2p.pipeline.backtest.replay_measures import ReplayMeter
 from gf_i2p.simulator.facts import Voters
 from gf_i2p.simulator.life.farm import FarmLife
 from gf_i2p.simulator.life.plan import draw
@@ -24,8 +24,8 @@ def of_choice(choice: Choice) -> Said:
     return choice.publisher, choice.mode, choice.entries, choice.branches
 
 
-def of_decision(decision: Decision) -> Said:
-    return decision.publisher, decision.mode, decision.entries, decision.branches
+def of_run(run: ParameterRun) -> Said:
+    return run.publisher, run.mode, run.entries, run.branches
 
 
 def as_kept(value: bytes) -> bytes:
@@ -86,23 +86,23 @@ def replayed(farm: str, rows: Sequence[ReplayedEntry]) -> dict[int, Said]:
     for each in rows:
         before = replay.entries
         if replay.feed(each):
-            decision = of_decision(replay.decision(0, each))
+            decision = of_run(replay.runs[0])
         if replay.entries > before:
             decisions_by_index[each.index] = decision
     return decisions_by_index
 
 
-def decisions(farm: str, rows: Iterable[ReplayedEntry]) -> Iterator[Decision]:
+def decisions(farm: str, rows: Iterable[ReplayedEntry]) -> Iterator[dict[str, Any]]:
     """Give the decisions of a farm with its own parameters."""
     replay = Replay(farm)
     for row in rows:
         if replay.feed(row):
-            yield replay.decision(0, row)
+            yield replay.decision(row)
 
 
 def measure(farm: str, rows: Iterable[ReplayedEntry], sets: Sequence[Mapping[str, Any]] = ({},)) -> list[Measures]:
     """Measure some parameter sets on a log."""
-    trial = Trial(farm, sets)
+    meter = ReplayMeter(farm, sets)
     for row in rows:
-        trial.feed(row)
-    return trial.results()
+        meter.replay.feed(row)
+    return meter.results()

@@ -74,5 +74,3 @@ def test_what_was_before_the_measured_time_does_not_count() -> None:
     made = Offices()
     made.change(0, 1, failover=True)
     assert made.settle(1_400_000, END, lived((1_000_000, 1_500_000)), SERVERS, REPUBLISH) == 100_000
-    made.clear()
-    assert made.settle(0, END, lived((1_000_000, 1_500_000)), SERVERS, REPUBLISH) == 0

@@ -226,9 +226,9 @@ def _posts(first: int, *servers: int, up: bool = True) -> list[ReplayedEntry]:
 
 def test_after_a_gap_nothing_is_exact_until_all_have_posted_and_the_servers_are_known() -> None:
     rows = [row(1, (1, 2, 3)), *_posts(2, 1, 2, 3)]
-    assert [each.exact for each in decisions("farm", rows)][-1]
+    assert [each["exact"] for each in decisions("farm", rows)][-1]
     rows += [*_posts(10, 1, 2, 3)]
-    assert not [each.exact for each in decisions("farm", rows)][-1], "the servers may be others now"
+    assert not [each["exact"] for each in decisions("farm", rows)][-1], "the servers may be others now"
     replay = Replay("farm")
     for each in [*rows, row(13, (1, 2, 3)), *_posts(14, 1)]:
         replay.feed(each)
@@ -313,7 +313,7 @@ def test_what_administrators_said_before_a_gap_still_counts() -> None:
         row(2, AdminEntry("farm", 1, "admin-ann", "exclude", hash=leaf(1).hash).encode()),
         *_posts(9, 1, 2),
     ]
-    assert [entry.owner for _, entry in list(decisions("farm", rows))[-1].listed] == [2]
+    assert [entry["owner"] for entry in list(decisions("farm", rows))[-1]["listed"]] == [2]
 
 
 def test_of_one_index_the_highest_term_counts_and_lower_ones_after_it_never() -> None:

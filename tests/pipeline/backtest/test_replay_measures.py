@@ -197,6 +197,20 @@ def test_a_publisher_that_is_chosen_anew_right_behind_a_gap_is_in_office() -> No
     assert log.measure().outage_ms == pytest.approx(105_000 - STEP, abs=STEP)
 
 
+def test_a_set_from_before_a_gap_serves_nobody_behind_the_gap() -> None:
+    """Behind the gap, the clock of the only able server is 20 s ahead: too far for the second parameter set."""
+    log = Log(1, 2, 3)
+    idle: dict[str, Any] = {f"s{server}": {"publish": None} for server in (2, 3)}
+    log.rounds(10, **idle)
+    before = len(log.rows)
+    for _ in range(15):
+        log.rounds(1, silent=(1,), **idle)
+        log.add(record(1, leaf(1), date=log.now + 20_000).encode())
+    log.rows[before:] = [dataclasses.replace(each, index=each.index + 5) for each in log.rows[before:]]
+    assert log.measure().outage_ms == 0
+    assert log.measure(aheadMs=10_000).outage_ms == pytest.approx(15 * STEP - SETTLE_MS, abs=2 * STEP)
+
+
 def test_an_outage_stays_one_when_other_servers_take_the_place() -> None:
     log = Log(1, 2, 3)
     failover: dict[str, Any] = {f"s{server}": {"mode": "failover"} for server in range(1, 7)}

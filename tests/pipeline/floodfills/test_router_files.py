@@ -24,8 +24,8 @@ NOBODY = to_base64(bytes(32))
 def read(*netdbs: Path, profiles: tuple[Path, ...] = ()) -> dict[str, dict[str, Any]]:
     """Find and read the files as a Spark worker does; return the rows by the files' names."""
     files = find_router_files([str(each) for each in netdbs], [str(each) for each in profiles])
-    rows = [row for batch in read_batches(iter(files.table.to_batches(max_chunksize=7))) for row in batch.to_pylist()]
-    assert len(rows) <= files.count
+    rows = [row for batch in read_batches(iter(files.to_batches(max_chunksize=7))) for row in batch.to_pylist()]
+    assert len(rows) <= files.num_rows
     return {Path(row["file"]).name: row for row in rows}
 
 
@@ -138,7 +138,7 @@ def test_a_file_that_is_gone_meanwhile_is_nobody_s_fault_and_one_that_grows_is_n
     first, second = [router_info_path(router / "netDb", info) for info in infos(NETDB)][:2]
     first.unlink()
     second.write_bytes(bytes(3 * MAX_FILE_BYTES))
-    rows = [row for batch in read_batches(iter(files.table.to_batches())) for row in batch.to_pylist()]
+    rows = [row for batch in read_batches(iter(files.to_batches())) for row in batch.to_pylist()]
     assert len(rows) == NETDB.count + 1
     (row,) = [row for row in rows if row["reason"] is not None]
     assert (row["file"], row["length"]) == (str(second), MAX_FILE_BYTES + 1)
@@ -147,6 +147,6 @@ def test_a_file_that_is_gone_meanwhile_is_nobody_s_fault_and_one_that_grows_is_n
 def test_what_a_worker_gives_back_is_bounded(tmp_path: Path) -> None:
     netdb = NetDb(1, seed=2, now_ms=NOW_MS)
     write(tmp_path, netdb)
-    (batch,) = find_router_files([str(tmp_path)], []).table.to_batches()
+    (batch,) = find_router_files([str(tmp_path)], []).to_batches()
     many = pa.Table.from_batches([batch] * 1201).to_batches()
     assert [each.num_rows for each in read_batches(iter(many))] == [500, 500, 201]

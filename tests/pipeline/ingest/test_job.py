@@ -40,7 +40,7 @@ class Farm:
 
     def ingest(self, **options: Any) -> IngestFigures:
         figures = ingest(self.spark, self.lake, [str(self.exports)], **options)
-        assert not [*Path(self.lake.root, "_ingest").iterdir()], "nothing is left of what a run needed"
+        assert not Path(self.lake.root, "_ingest").exists(), "nothing is left of what a run needed"
         return figures
 
     def rows(self, table: str) -> list[Any]:

@@ -3,15 +3,14 @@
 from base64 import b64encode
 from typing import Any, Final
 
+from gf_i2p.pipeline.backtest.gain import Gain
+from gf_i2p.pipeline.backtest.measures import Counts
+from gf_i2p.pipeline.backtest.result_rows import BacktestRow
 from gf_i2p.pipeline.days import DAY_MS, HOUR_MS
 from gf_i2p.pipeline.health.episodes import Episode
 from gf_i2p.pipeline.report.report_data import (
-    Closest,
     FarmReport,
-    Leaf,
-    Near,
     Period,
-    Reason,
     Report,
     TableSize,
     Turn,
@@ -48,23 +47,25 @@ def episode(measure: str, begin: float, end: float, value: float, usual: float, 
     return Episode(**all_ | fields)
 
 
-def trial(**fields: Any) -> dict[str, Any]:
-    usual = {
-        "parameters": '{"margin":150}', "in_force": '{"freshMs":105000,"margin":50}', "live": False, "farm_ms": 1000,
-        "outage_ms": 5_400_000, "changes": 41, "unneeded": 12, "stale_ms": 91_000, "missing_ms": 1_000,
-        "set_changes": 1210, "imbalance_ms": 410.0, "cost": 4000.0, "recommended": False, "gain": 0.39,
-        "gain_low": 0.31, "gain_high": 0.44, "saved_s": 99.0, "advice": None,
+def trial(**fields: Any) -> BacktestRow:
+    counts = Counts(
+        farm_ms=1000, outage_ms=5_400_000, changes=41, unneeded=12, stale_ms=91_000, missing_ms=1_000,
+        set_changes=1210, imbalance_ms=410.0,
+    )  # fmt: skip
+    usual: dict[str, Any] = {
+        "farm": "web", "parameters": {"margin": 150}, "in_force": {"freshMs": 105_000, "margin": 50}, "exact": True,
+        "entries": 4_411, "counts": counts, "cost": 4000.0, "gain": Gain(0.39, 0.31, 0.44, 99.0),
     }  # fmt: skip
-    return usual | fields
+    return BacktestRow(**usual | fields)
 
 
 def farm(name: str = "web", **fields: Any) -> FarmReport:
     """Make a farm with everything, and without trouble of the last days."""
     stretches = range(PERIOD.stretches)
     servers = {id_: {at: cell() for at in stretches} for id_ in (1, 2, 2**31)}
-    leaves = {hash_of(each): Leaf(each, {at: cell() for at in stretches}) for each in (1, 2)}
+    leaves = {hash_of(each): {at: cell(server=each) for at in stretches} for each in (1, 2)}
     turns = [Turn(BEGAN_MS, 1), Turn(BEGAN_MS + DAY_MS, None), Turn(BEGAN_MS + DAY_MS + HOUR_MS, 2)]
-    live = trial(parameters="{}", live=True, gain=None, advice="Nothing is recommended: 2 days are too few.")
+    live = trial(parameters={}, gain=None, advice="Nothing is recommended: 2 days are too few.")
     made: dict[str, Any] = {
         "led": Turns([Turn(BEGAN_MS, 1)], 0), "published": Turns(turns, 2), "servers": servers, "servers_total": 3,
         "costs": {hash_: [16] * 20 + [None] * 4 + [32] * (PERIOD.stretches - 24) for hash_ in leaves},
@@ -77,14 +78,18 @@ def farm(name: str = "web", **fields: Any) -> FarmReport:
 def report(*farms: FarmReport) -> Report:
     """Make a report: by default of a farm with everything, and of a farm with the entries only."""
     bare = FarmReport("archive", 90_211, Period(BEGAN_MS, BEGAN_MS + 30 * HOUR_MS), led=Turns([Turn(BEGAN_MS, 1)], 0))
-    near = [Near(rank, hash_of(9), f"{rank << 240:064x}") for rank in (1, 2)]
+    nearest, farthest = (f"{rank << 240:064x}" for rank in (1, 2))
+    closest = {
+        "hash": hash_of(1), "name": "master of web", "day": "2026-07-20", "floodfill": hash_of(9), "nearest": nearest,
+        "farthest": farthest, "floodfills": 2,
+    }  # fmt: skip
     return Report(
         made_ms=PERIOD.until_ms,
         farms=farms or [farm(), bare],
         farms_total=5,
         entries_total=4_000_000,
-        closest=[Closest(hash_of(1), "master of web", "2026-07-20", near)],
-        reasons=[Reason("line", "it is no line of a history", 310, 20_000)],
+        closest=[closest],
+        reasons=[{"what": "line", "reason": "it is no line of a history", "pieces": 310, "length": 20_000}],
         sizes=[TableSize("entries", True, 7, 300_000), TableSize("routers", False)],
         hashes_total=3,
         quarantined=4500,

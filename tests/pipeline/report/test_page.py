@@ -18,8 +18,8 @@ from gf_i2p.pipeline.lake.paths import TABLES
 from gf_i2p.pipeline.report import charts, formats
 from gf_i2p.pipeline.report.charts import Mark
 from gf_i2p.pipeline.report.formats import MAX_TEXT, clean
-from gf_i2p.pipeline.report.page import differences, page
-from gf_i2p.pipeline.report.report_data import MADE_BY, Closest, Leaf, Near, Reason, Report, TableSize
+from gf_i2p.pipeline.report.page import FarmView, page
+from gf_i2p.pipeline.report.report_data import Report, TableSize
 from tests.pipeline.report.report_data import HOSTILE, PERIOD, cell, episode, farm, hash_of, report, trial
 
 HOLLOW = {"meta", "br"}
@@ -59,19 +59,22 @@ class Reader(HTMLParser):
 def hostile() -> Report:
     """Put hostile text into every text of the data."""
     odd = episode("load", 3, 9, 0.9, 0.1, subject="leaf", destination=HOSTILE, text=HOSTILE)
-    leaves = {HOSTILE: Leaf(1, {at: cell() for at in range(PERIOD.stretches)})}
-    live = trial(live=True, advice=HOSTILE, parameters=HOSTILE)
+    leaves = {HOSTILE: {at: cell(server=1) for at in range(PERIOD.stretches)}}
+    live = trial(advice=HOSTILE, parameters={})
     web = farm(
         HOSTILE,
         episodes=[odd, replace(odd, measure=HOSTILE)],
         leaves=leaves,
         costs={HOSTILE: [1] * PERIOD.stretches},
-        trials=[live, trial(parameters=f'{{"{HOSTILE[:8]}": 1}}', recommended=True)],
+        trials=[live, trial(parameters={HOSTILE: HOSTILE}, recommended=True)],
     )
     return replace(
         report(web),
-        closest=[Closest(HOSTILE, HOSTILE, HOSTILE, [Near(1, HOSTILE, HOSTILE)])],
-        reasons=[Reason(HOSTILE, HOSTILE, 5, 5)],
+        closest=[
+            dict.fromkeys(("hash", "name", "day", "floodfill"), HOSTILE)
+            | {"nearest": "0" * 64, "farthest": "f" * 64, "floodfills": 8}
+        ],
+        reasons=[{"what": HOSTILE, "reason": HOSTILE, "pieces": 5, "length": 5}],
         sizes=[TableSize(HOSTILE, False)],
     )
 
@@ -171,13 +174,11 @@ def test_a_table_that_is_missing_says_which_job_makes_it() -> None:
     full = report()
     text = page(replace(full, farms=full.farms[1:], closest=None, reasons=None))
     for name in ("server_hours", "destination_hours", "anomalies", "decisions", "backtest", "closest", "quarantine"):
-        assert re.search(f"The table {name} .* yet: <code>gf-i2p pipeline {MADE_BY[name]}</code>", text), name
+        assert re.search(f"The table {name} .* yet: <code>gf-i2p pipeline {TABLES[name]}</code>", text), name
     assert "nobody has looked for trouble yet" in text
-    assert "An older version has made the table anomalies" in page(replace(full, older=["anomalies"]))
-    assert MADE_BY.keys() == set(TABLES)
     text = page(replace(full, sizes=[TableSize(name, False) for name in TABLES]))
     for name in TABLES:
-        assert f"not there: gf-i2p pipeline {MADE_BY[name]} makes it" in text
+        assert f"not there: gf-i2p pipeline {TABLES[name]} makes it" in text
 
 
 def test_what_is_left_out_is_said() -> None:
@@ -203,7 +204,7 @@ def test_a_lake_without_farms_says_so() -> None:
 
 def test_the_advice_of_the_backtest_is_shown_whole_and_escaped() -> None:
     advice = "No set is <better>. " + "The gain of a set on the last days is too small to tell. " * 9
-    text = page(report(farm(trials=[trial(live=True, advice=advice)])))
+    text = page(report(farm(trials=[trial(parameters={}, advice=advice)])))
     assert str(escape(advice)) in text
 
 
@@ -217,16 +218,16 @@ def test_texts_are_cut() -> None:
 
 
 def test_only_what_differs_is_shown() -> None:
-    live = trial(live=True, parameters="{}", in_force='{"a":1,"b":2}')
-    assert differences(trial(parameters='{"a":1,"b":3,"c":4}'), live) == "b = 3, c = 4"
-    assert differences(live, live) == "as in the log"
-    assert differences(trial(parameters='{"a":1}'), live) == "as in the log"
-    assert differences(trial(parameters="[" * 10), live) == f"parameters = {'[' * 10}"
+    live = trial(parameters={}, in_force={"a": 1, "b": 2})
+    view = FarmView(farm(trials=[live]))
+    assert view.shown(trial(parameters={"a": 1, "b": 3, "c": 4})) == "b = 3, c = 4"
+    assert view.shown(live) == "as in the log"
+    assert view.shown(trial(parameters={"a": 1})) == "as in the log"
 
 
-@pytest.mark.parametrize(("distance", "bits"), [("0" * 64, 256), (f"{1:064x}", 255), ("f" * 64, 0), ("no number", 0)])
+@pytest.mark.parametrize(("distance", "bits"), [("0" * 64, 256), (f"{1:064x}", 255), ("f" * 64, 0)])
 def test_equal_bits(distance: str, bits: int) -> None:
-    assert Near(1, "", distance).equal_bits == bits
+    assert formats.equal_bits(distance) == bits
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gf_i2p.pipeline.days import DAY_MS, HOUR_MS
 from gf_i2p.pipeline.health.episodes import Episode
 from gf_i2p.pipeline.health.measures import OF_LEAVES, OF_SERVERS
-from gf_i2p.pipeline.report.report_data import Leaf, Period, Turn, Turns
+from gf_i2p.pipeline.report.report_data import Period, Turn, Turns
 from gf_i2p.pipeline.report.verdict_kinds import KINDS, Kind
 from gf_i2p.pipeline.report.verdicts import Verdict, spans, verdicts
 from tests.pipeline.report.report_data import BEGAN_MS, PERIOD, cell, episode, farm, hash_of, trial
@@ -123,7 +123,7 @@ def test_farms_are_in_the_order_of_trouble() -> None:
 def test_a_server_that_was_never_up_much_is_told_although_nothing_is_unlike_its_past() -> None:
     servers = {1: {at: cell(availability=0.5) for at in range(PERIOD.stretches)}}
     assert sentence(servers=servers) == "Server 1 has been available for only 50 % of the time in the last 7 d"
-    leaves = {hash_of(2): Leaf(1, {at: cell(availability=0.8) for at in range(PERIOD.stretches)})}
+    leaves = {hash_of(2): {at: cell(availability=0.8) for at in range(PERIOD.stretches)}}
     assert sentence(leaves=leaves).startswith("Leaf aibaeaqc….b32.i2p has been available for only 80 %")
 
 
@@ -136,7 +136,7 @@ def test_a_farm_without_a_publisher_is_told() -> None:
 
 
 def test_a_recommendation_is_the_last_word() -> None:
-    live = trial(live=True, parameters="{}", advice="margin=150 saves 39.0% of the cost. The first 8 days chose.")
+    live = trial(parameters={}, advice="margin=150 saves 39.0% of the cost. The first 8 days chose.")
     lag = episode("lag_ms", END - 9, END, 900, 20)
     first, last = attention(lag, trials=[live, trial(recommended=True)])
     assert first.kind == KINDS["slow router"]

@@ -6,7 +6,6 @@ import zlib
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.synth import job as synth_module
 from gf_i2p.pipeline.synth.export_faults import FAULTY
-from gf_i2p.pipeline.synth.farm_life import DAY_SECONDS, Incident, Shape, SynthLife, _Router, simulate_life
+from gf_i2p.pipeline.synth.farm_life import DAY_SECONDS, Shape, SynthLife, simulate_life
 from gf_i2p.pipeline.synth.history_generator import HistoryGenerator, Template
 from gf_i2p.pipeline.synth.job import MANIFEST, SynthFigures, SynthOptions, midnight_ms, synth
 from gf_i2p.storage.history_lines import ApplicationLine, ConfigurationLine, Gap, Header, LineError, parse_line
@@ -167,22 +166,6 @@ def test_numbers_of_routers_follow_the_day() -> None:
     assert len(means) == 24
     assert max(means) > 1.6 * min(means)
     assert life.entries[-1].seconds < DAY_SECONDS
-
-
-def test_an_incident_is_in_the_hours_that_it_says() -> None:
-    now = 0.0
-    router = _Router(1, Random(1), Random(2), lambda: now)
-    router.incidents = [Incident(1, "knownPeers", 3, 4)]
-    peers: list[int] = []
-    for hour in range(8):
-        now = hour * 3600.0 + 1
-        peers.append(router.numbers(0)["knownPeers"])
-    assert [hour for hour, number in enumerate(peers) if number < min(peers[:3]) / 2] == [3, 4]
-
-
-def test_some_lives_have_incidents() -> None:
-    lives = [simulate_life(Shape(1, 3, 0, 1), seed, hours=0.5) for seed in range(6)]
-    assert 1 <= sum(len(life.incidents) for life in lives) <= 12
 
 
 def test_faults_are_what_the_manifest_says(output: tuple[Path, SynthFigures], manifest: dict[str, Any]) -> None:

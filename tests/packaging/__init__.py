@@ -1,0 +1,1 @@
+"""The packages for operators, and the way to a release."""

@@ -1,0 +1,56 @@
+"""`make release` refuses a tree that is none to release."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from integration.packages.release import NotReleasableError, released_version
+
+
+def git(tree: Path, *words: str) -> None:
+    identity = ["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false", "-c", "tag.gpgsign=false"]
+    subprocess.run(["git", *identity, *words], cwd=tree, check=True, capture_output=True)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "file").write_text("one")
+    git(tmp_path, "add", "file")
+    git(tmp_path, "commit", "-qm", "one")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("tag", "version"), [("v1.0.0", "1.0.0"), ("v0.2.0rc1", "0.2.0rc1")])
+def test_a_clean_tree_at_a_tag_is_released(tree: Path, tag: str, version: str) -> None:
+    git(tree, "tag", tag)
+    git(tree, "tag", "another-word")
+    assert released_version(tree) == version
+
+
+def test_a_tree_without_a_tag_is_not(tree: Path) -> None:
+    with pytest.raises(NotReleasableError, match="no tag of a version"):
+        released_version(tree)
+
+
+def test_a_tree_after_its_tag_is_not(tree: Path) -> None:
+    git(tree, "tag", "v1.0.0")
+    git(tree, "commit", "-qm", "two", "--allow-empty")
+    with pytest.raises(NotReleasableError, match="no tag of a version"):
+        released_version(tree)
+
+
+def test_a_commit_with_two_versions_is_not(tree: Path) -> None:
+    git(tree, "tag", "v1.0.0")
+    git(tree, "tag", "v1.0.1")
+    with pytest.raises(NotReleasableError, match=r"2 tags of a version: v1\.0\.0, v1\.0\.1"):
+        released_version(tree)
+
+
+@pytest.mark.parametrize("name", ["file", "new"])
+def test_a_changed_tree_is_not(tree: Path, name: str) -> None:
+    git(tree, "tag", "v1.0.0")
+    (tree / name).write_text("two")
+    with pytest.raises(NotReleasableError, match=f"not clean(.|\n)*{name}"):
+        released_version(tree)
