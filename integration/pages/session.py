@@ -57,7 +57,7 @@ class Session:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            process_group=0,  # a session of its own would end with the first terminal that the shell opens
         )
         self._say("trap : TERM\n")
 

@@ -158,6 +158,8 @@ $ test -t 0 && for i in 1 2; do read -p "Line $i: " line; done; echo "got $line"
 Line 1: first
 Line 2: ab2c
 got ab2c
+$ echo after
+after
 ```
 """
     with Session(tmp_path) as session:
