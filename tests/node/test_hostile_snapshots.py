@@ -18,6 +18,7 @@ from gf_i2p.wire.log_values import SnapshotSyncRequest
 from gf_i2p.wire.messages import MessageType, Request, Response
 from tests.node.farm import NodeFarm
 from tests.node.test_snapshots import fills, same_state, shortened
+from tests.tier import mostly_slow
 
 NO_STATES = [b"[]", b'{"format":[]}', b"[" * 100_000, b'{"format":2,"servers":[1],"election":{"publisher":77}}']
 
@@ -77,7 +78,7 @@ def store(directory: Path, server: int, data: bytes, *, ahead: int | None = None
     storage.close()
 
 
-@pytest.mark.parametrize("data", NO_STATES)
+@pytest.mark.parametrize("data", mostly_slow(NO_STATES, NO_STATES[-1]))
 async def test_a_node_starts_with_a_stored_snapshot_that_is_no_state_and_gets_the_leaders(
     tmp_path: Path, data: bytes
 ) -> None:

@@ -9,7 +9,11 @@ from gf_i2p.simulator.seed_run import simulate
 
 
 @pytest.mark.parametrize(
-    "name", ["votes-twice", "applies-early", "no-fsync", "lone-reads", "no-back-off", "stands-unasked"]
+    "name",
+    [
+        *("votes-twice", "applies-early", "no-fsync", "lone-reads", "no-back-off"),
+        pytest.param("stands-unasked", marks=pytest.mark.slow),  # needs many seeds
+    ],
 )
 def test_a_canary_is_caught(name: str) -> None:
     with CANARIES[name].applied():

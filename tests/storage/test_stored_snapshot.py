@@ -33,6 +33,7 @@ from tests.storage.random_writes import (
     writes,
 )
 from tests.storage.refusal import refusal
+from tests.tier import is_everything, some_of
 
 COMPACTED = (*SMALL, Write(None, 0, (), snapshot(5, 3), 2))
 """Entries 3 to 6 are left, the first one in a row with two earlier ones."""
@@ -340,13 +341,20 @@ def large(count: int) -> Iterable[Write]:
     yield Write(None, 0, (), snapshot(count, 1, random.randbytes(300_000)), count // 2)
 
 
+SHARE = 4
+
+
 def test_no_lost_page_takes_the_log_along_when_its_snapshot_is_replaced(tmp_path: Path) -> None:
-    """Each page is zeroed in turn. Pages that SQLite deletes in a damaged table may belong to another table."""
+    """Each page is zeroed in turn, in `make test` one of four.
+
+    Pages that SQLite deletes in a damaged table may belong to another table.
+    """
     path = filled(tmp_path, large(100))
     state = stored_state(path)
     original = path.read_bytes()
     faults = errors = 0
-    for start in range(0, len(original), schema.PAGE_BYTES):
+    for page in some_of(len(original) // schema.PAGE_BYTES, SHARE):
+        start = (page - 1) * schema.PAGE_BYTES
         data = bytearray(original)
         data[start : start + schema.PAGE_BYTES] = bytes(schema.PAGE_BYTES)
         path.write_bytes(data)
@@ -369,8 +377,9 @@ def test_no_lost_page_takes_the_log_along_when_its_snapshot_is_replaced(tmp_path
         finally:
             with suppress(FileNotFoundError):
                 path.with_name("log.db-wal").unlink()
-    assert faults >= 300_000 // schema.PAGE_BYTES
-    assert errors > 5
+    share = 1 if is_everything() else SHARE
+    assert faults >= 300_000 // schema.PAGE_BYTES // share
+    assert errors > 5 // share
 
 
 def test_several_snapshots_may_be_damaged_one_after_another(tmp_path: Path) -> None:

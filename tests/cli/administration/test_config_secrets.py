@@ -147,6 +147,7 @@ def sealed_file(
     return path
 
 
+@pytest.mark.slow  # ten passphrases are stretched
 async def test_ten_farms_come_back_at_once_each_with_its_own_secrets(tmp_path: Path, words: Path) -> None:
     names = [f"farm-{number}" for number in range(10)]
     files = [sealed_file(tmp_path, name) for name in names]

@@ -76,6 +76,7 @@ async def rules(directory: Path) -> Path:
 
 
 @needs_prometheus
+@pytest.mark.slow  # twelve seconds; the quick tests above read the rules and the figures
 async def test_a_real_prometheus_sees_a_farm_lose_its_majority(tmp_path: Path) -> None:
     ports = free_ports(3)
     # In production the rules wait for minutes before they fire.
