@@ -12,7 +12,6 @@ from itertools import count
 from typing import Any, Final
 from uuid import uuid4
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
@@ -214,14 +213,8 @@ class EntryWriter:
 def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield each day with the day's rows, in the order in which the days first occur."""
     days = rows.column("day")
-    first = days[0].as_py()
-    if pc.all(pc.equal(days, first)).as_py():
-        yield first, rows
-        return
-    coded = days.dictionary_encode()
-    places = coded.indices.to_numpy()
-    for number, day in enumerate(coded.dictionary.to_pylist()):
-        yield day, rows.take(pa.array(np.flatnonzero(places == number)))  # a copy: a slice would hold all rows
+    for day in pc.unique(days):
+        yield day.as_py(), rows.filter(pc.equal(days, day))  # a copy: a slice would hold all rows
 
 
 def _dictionary_columns(schema: pa.Schema) -> list[str]:

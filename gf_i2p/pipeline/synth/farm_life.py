@@ -133,7 +133,8 @@ class _SimulatedLife(FarmLife):
         self._chance = Random(f"synth {shape} {plan.seed}")  # noqa: S311
         for number, node in enumerate(self.nodes.values()):
             habits = Random(f"synth router {shape.number} {number}")  # noqa: S311
-            leaves = [LeafTruth(_leaf_hash(shape, node.id, i)) for i in range(shape.leaves)]
+            names = [f"leaf {shape.number} {node.id} {leaf}" for leaf in range(shape.leaves)]
+            leaves = [LeafTruth(hashlib.sha256(name.encode()).digest()) for name in names]
             router = _Router(habits, self._chance, lambda: self.events.now)
             node.poster = _SyntheticReporter(node.id, leaves, habits=router)
             if not node.error_ms:
@@ -178,11 +179,10 @@ class _SimulatedLife(FarmLife):
 class _SyntheticReporter(SimulatedReporter):
     """A simulated poster whose records also have the router's numbers and the leaves' connections."""
 
-    habits: "_Router | None" = None
+    habits: "_Router" = field(kw_only=True)
 
     def record(self, date_ms: int, *, version_ms: int = 0, publishing: bool = False) -> bytes:
         """Return the next record's bytes."""
-        assert self.habits is not None
         router = self.habits
         for leaf in self.leaves:
             leaf.connections = router.visitors(leaf.connections)
@@ -259,7 +259,3 @@ class _Router:
         self._drift = self._drift * fades + self._chance.gauss(0.0, 1.0) * math.sqrt(1 - fades * fades)
         self._drifted_at = now
         return 1 + 0.45 * math.cos((now / 3600 - self._peak) * math.pi / 12) + 0.06 * self._drift
-
-
-def _leaf_hash(shape: Shape, poster: int, number: int) -> bytes:
-    return hashlib.sha256(f"leaf {shape.number} {poster} {number}".encode()).digest()
