@@ -2,6 +2,7 @@
 
 import argparse
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,8 @@ from typing import Final
 
 from integration.packages.debian import ROOT, PackageError, install, make_package
 
+_COMMENT: Final = re.compile(r"^\s*#.*\n", re.MULTILINE)
+_EXTRAS: Final = re.compile(r"\[[^\]]*\]==")
 _PIN: Final = re.compile(r"^([A-Za-z0-9][^\s\\]*==[^\s\\]+(?: ; [^\\]+?)?) *\\?$", re.MULTILINE)
 
 
@@ -49,7 +52,7 @@ def make(folder: Path, *, python_only: bool = False) -> list[Path]:
         _say("installing the locked packages")
         install(wheel, site)
         _say("writing the list of parts (SBOM)")
-        files.append(_parts(site, folder / f"gf_i2p-{version}.cdx.json"))
+        files.append(_parts(site, version, folder / f"gf_i2p-{version}.cdx.json"))
         _say("packing for Debian")
         files.append(make_package(site, version, folder, epoch))
     files.append(folder / f"gf_i2p-{version}-constraints.txt")
@@ -79,8 +82,8 @@ def build_python(folder: Path, epoch: int) -> list[Path]:
 
 
 def constraints(lock: str) -> str:
-    """Return the versions of a lock without the hashes, for `pip install --constraint`."""
-    return "".join(f"{pin}\n" for pin in _PIN.findall(re.sub(r"^\s*#.*\n", "", lock, flags=re.MULTILINE)))
+    """Return the versions of a lock for `pip install --constraint`, which takes neither hashes nor extras."""
+    return "".join(f"{_EXTRAS.sub('==', pin)}\n" for pin in _PIN.findall(_COMMENT.sub("", lock)))
 
 
 def digest(file: Path) -> str:
@@ -88,13 +91,14 @@ def digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def _parts(site: Path, file: Path) -> Path:
+def _parts(site: Path, version: str, file: Path) -> Path:
     """Write the parts of an installed program as CycloneDX."""
     with tempfile.TemporaryDirectory() as directory:
         venv = Path(directory)
         (venv / "bin").mkdir()
         (venv / "bin/python").symlink_to(sys.executable)
-        (venv / "pyvenv.cfg").write_text(f"home = {Path(sys.base_prefix) / 'bin'}\n")
+        settings = f"home = {Path(sys.base_prefix) / 'bin'}\ninclude-system-site-packages = false\n"
+        (venv / "pyvenv.cfg").write_text(settings)
         packages = venv / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
         packages.parent.mkdir(parents=True)
         packages.symlink_to(site)
@@ -107,7 +111,10 @@ def _parts(site: Path, file: Path) -> Path:
             "--output-format",
             "JSON",
         ]
-        _run([*command, "--pyproject", "pyproject.toml", "--output-file", str(file), str(venv)])
+        _run([*command, "--pyproject", "pyproject.toml", "--output-file", str(file), str(venv)], PYTHONPATH="")
+    parts = json.loads(file.read_text())
+    parts["metadata"]["component"]["version"] = version  # pyproject.toml has none
+    file.write_text(json.dumps(parts, indent=1) + "\n")
     return file
 
 

@@ -3,6 +3,8 @@
 A page has commands in blocks of the kind `console`. A line that begins with `$ ` is a command, and goes on in the next
 line after a backslash. The lines below are what the command prints. Comments, which no reader sees, steer the run:
 
+A block of the kind `bash` has a command on each line, without `$ ` and output, for a reader who copies the block.
+
 - `<!-- run: PLACE -->` in the page's head: where the page's commands run. `nowhere: REASON` runs none of them.
 - `<!-- hidden: COMMANDS -->`, on several lines: commands that prepare the place, one a line.
 - `<!-- type: LINE -->` lines before a block: the block's first command reads these lines from its standard input.
@@ -25,7 +27,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 _COMMENT: Final = re.compile(r"<!--\s*(run|hidden|type|answer|keep [A-Z]+|stop|kill|not run):\s*(.*?)\s*-->", re.DOTALL)
-_BLOCK: Final = re.compile(r"^(?P<indent> *)```console\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
+_BLOCK: Final = re.compile(
+    r"^(?P<indent> *)```(?P<kind>console|bash)\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE
+)
 _EXIT_CODE: Final = re.compile(r"#.*exit code (\d+)")
 _VARYING: Final = re.compile(
     r"(?P<any>\s*…\s*)|(?P<address>[a-z2-7]{52})|(?P<hex>[0-9a-f]{32,64})|(?P<number>\d+(?:[.,:-]\d+)*)|(?P<space>\s+)"
@@ -95,7 +99,12 @@ def read_page(path: Path) -> Page:
             if skip:
                 page.left_out.append(skip)
             else:
-                first, *others = _commands(path, line, mark["body"], len(mark["indent"]))
+                body = (
+                    mark["body"]
+                    if mark["kind"] == "console"
+                    else re.sub("^( *)", r"\1$ ", mark["body"].rstrip(), flags=re.MULTILINE)
+                )
+                first, *others = _commands(path, line, body, len(mark["indent"]))
                 page.commands.extend(
                     [replace(first, types=tuple(types), answers=tuple(answers), keeps=tuple(keeps)), *others]
                 )

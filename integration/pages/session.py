@@ -26,6 +26,8 @@ _POLL_SECONDS: Final = 0.02
 _STAYS: Final = re.compile(
     r"gf-i2p (run|leaf run|bridge serve|console|top)\b|--follow\b|pipeline stream\b|http\.server\b"
 )
+_BESIDE: Final = re.compile(r"(?<![&>])&(?![&>\d])")
+"""The page itself lets a command run beside the next one."""
 _LOOKS: Final = re.compile(
     r"gf-i2p (status|explain|events|entries|doctor|find|leaf status|keys status|history verify|router-config"
     r"|members list|leaves list|publisher show|farm (show|log))\b|^(curl|ls|cat|sqlite3|stat) "
@@ -55,7 +57,7 @@ class Session:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            process_group=0,  # a session of its own would end with the first terminal that the shell opens
         )
         self._say("trap : TERM\n")
 
@@ -88,7 +90,7 @@ class Session:
             where = f"{page.path.name}:{command.line}: $ {command.text}"
             if command.ends:
                 self._end(where, command)
-            elif _STAYS.search(command.text) and not command.text.rstrip(" )").endswith("&"):
+            elif _STAYS.search(command.text) and not _BESIDE.search(command.text):
                 self._start(where, command)
             else:
                 self._once(where, command)

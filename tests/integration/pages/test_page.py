@@ -158,7 +158,14 @@ $ test -t 0 && for i in 1 2; do read -p "Line $i: " line; done; echo "got $line"
 Line 1: first
 Line 2: ab2c
 got ab2c
+$ echo after
+after
 ```
 """
     with Session(tmp_path) as session:
         session.run(read_page(page(tmp_path, text)))
+
+
+def test_a_block_to_paste_has_a_command_on_each_line(tmp_path: Path) -> None:
+    found = read_page(page(tmp_path, "<!-- run: machine -->\n1. Do\n\n   ```bash\n   one\n   two\n   ```\n"))
+    assert [each.text for each in found.commands] == ["one", "two"]

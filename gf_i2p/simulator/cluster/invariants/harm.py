@@ -112,7 +112,7 @@ class StateMachineSafety(Invariant):
 
 
 class CommittedOnMajority(Invariant):
-    """Committed entries are on the disks of a majority (Raft 5.3 and figure 2; README's promise)."""
+    """Committed entries are on the disks of a majority (Raft 5.3 and figure 2; docs/explanation/words.md)."""
 
     def committed(self, server: ServerFacts, first: int) -> None:
         entries = self.facts.committed[first - 1 :]
@@ -359,7 +359,7 @@ class FreshReads(Invariant):
 class SameChoice(Invariant):
     """All servers that have applied the same log choose the same publisher and setting, and list the same leaves.
 
-    Proposal 150, and README: the servers must agree.
+    Proposal 150: the servers must agree.
     """
 
     def __init__(self, facts: Facts) -> None:
