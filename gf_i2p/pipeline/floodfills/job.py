@@ -200,7 +200,7 @@ def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> So
         raise PipelineError(
             f"There are more than {MAX_FLOODFILLS} floodfills, and the live netDb has some thousands: check --netdb."
         )
-    return SortedHashes.of(b"".join(hashes.column("hash").to_pylist()))
+    return SortedHashes(to_words(b"".join(hashes.column("hash").to_pylist())))
 
 
 # Closest floodfills --------------------------------------------------------------------------------------------------
