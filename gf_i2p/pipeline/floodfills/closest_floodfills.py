@@ -9,7 +9,7 @@ its block has no more hashes than the key needs. That is so at the 256th bit at 
 the same hash. Only the taken hashes are sorted by their whole distance.
 """
 
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,11 +40,6 @@ class SortedHashes:
     def __init__(self, words: Words) -> None:
         """`words`: the hashes, in any order, repetitions allowed."""
         self.words: Words = np.unique(words, axis=0)
-
-    @classmethod
-    def of(cls, data: bytes) -> Self:
-        """Make the object from concatenated hashes of 32 bytes."""
-        return cls(to_words(data))
 
     def __len__(self) -> int:
         return len(self.words)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -199,7 +200,7 @@ def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> So
         raise PipelineError(
             f"There are more than {MAX_FLOODFILLS} floodfills, and the live netDb has some thousands: check --netdb."
         )
-    return SortedHashes.of(b"".join(_joined_hashes(each) for each in hashes.column("hash").chunks))
+    return SortedHashes(to_words(b"".join(hashes.column("hash").to_pylist())))
 
 
 # Closest floodfills --------------------------------------------------------------------------------------------------
@@ -231,36 +232,25 @@ def closest(targets: "DataFrame", day: date, floodfills: SortedHashes) -> "DataF
     keys = targets.select("hash", "name", fn.explode(fn.array(*map(fn.lit, days))).alias("day")).withColumn(
         "key", fn.unhex(fn.sha2(fn.concat("hash", digits), 256))
     )
-    return keys.mapInArrow(finder(floodfills), _FOUND_TYPE)
+    return keys.mapInArrow(partial(found, floodfills), _FOUND_TYPE)
 
 
-def finder(floodfills: SortedHashes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for `mapInArrow` that takes rows (hash, name, day, key), and yields rows of `_FOUND_TYPE`."""
-
-    def find_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            places, distances = floodfills.closest(to_words(_joined_hashes(batch.column("key"))), CLOSEST)
-            count, columns = places.shape
-            from_row = pa.array(np.repeat(np.arange(count), columns))
-            sought = {name: batch.column(name).take(from_row) for name in ("hash", "name", "day")}
-            ranks = np.tile(np.arange(1, columns + 1, dtype=np.int32), count)
-            yield pa.RecordBatch.from_pydict(
-                {
-                    **sought,
-                    "rank": pa.array(ranks),
-                    "floodfill": _hash_column(to_bytes(floodfills.words[places])),
-                    "distance": _hash_column(to_bytes(distances)),
-                }
-            )
-
-    return find_in
-
-
-def _joined_hashes(column: Any) -> bytes:
-    """Return the concatenated values of an Arrow column of 32-byte values."""
-    fixed = column.cast(pa.binary(HASH_BYTES))
-    first = fixed.offset * HASH_BYTES
-    return bytes(memoryview(fixed.buffers()[1])[first : first + len(fixed) * HASH_BYTES]) if len(fixed) else b""
+def found(floodfills: SortedHashes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Find floodfills. For `mapInArrow`: takes rows (hash, name, day, key), and yields rows of `_FOUND_TYPE`."""
+    for batch in batches:
+        places, distances = floodfills.closest(to_words(b"".join(batch.column("key").to_pylist())), CLOSEST)
+        count, columns = places.shape
+        from_row = pa.array(np.repeat(np.arange(count), columns))
+        sought = {name: batch.column(name).take(from_row) for name in ("hash", "name", "day")}
+        ranks = np.tile(np.arange(1, columns + 1, dtype=np.int32), count)
+        yield pa.RecordBatch.from_pydict(
+            {
+                **sought,
+                "rank": pa.array(ranks),
+                "floodfill": _hash_column(to_bytes(floodfills.words[places])),
+                "distance": _hash_column(to_bytes(distances)),
+            }
+        )
 
 
 def _hash_column(data: bytes) -> Any:

@@ -66,18 +66,12 @@ def typed(schema_text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
     """Make rows of `entries`. Takes farm, index, term, exporter, received_ms, what and text."""
     typer = Typer(schema_text)
     for batch in batches:
-        farms = batch.column("farm").to_pylist()
-        begin = 0
-        while begin < len(farms):
-            end = begin
-            while end < len(farms) and farms[end] == farms[begin]:
-                end += 1
-            part = batch.slice(begin, end - begin)
+        for farm in batch.column("farm").unique():
+            part = batch.filter(pc.equal(batch.column("farm"), farm))
             whats = [_WHATS[what] for what in part.column("what").to_pylist()]
             values = (part.column(name).to_pylist() for name in ("index", "term", "received_ms", "text"))
             lines = [*map(FoundLine, whats, *values)]
-            yield typer.rows(farms[begin], part.column("exporter"), lines)
-            begin = end
+            yield typer.rows(farm.as_py(), part.column("exporter"), lines)
 
 
 def write_entries(target: OutputDirectories, task: int, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
@@ -219,14 +213,5 @@ def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 def _dictionary_columns(schema: pa.Schema) -> list[str]:
     """Return the columns, by Parquet's names, for which a dictionary saves space: all but `value`."""
-    return [path for field in schema for path in _leaf_paths(field.name, field.type) if path != "value"]
-
-
-def _leaf_paths(path: str, kind: pa.DataType) -> Iterator[str]:
-    if pa.types.is_struct(kind):
-        for field in kind.fields:
-            yield from _leaf_paths(f"{path}.{field.name}", field.type)
-    elif pa.types.is_list(kind):
-        yield from _leaf_paths(f"{path}.list.element", kind.value_type)
-    else:
-        yield path
+    pq.write_table(schema.empty_table(), empty := pa.BufferOutputStream())
+    return [leaf.path for leaf in pq.read_metadata(pa.BufferReader(empty.getvalue())).schema if leaf.path != "value"]

@@ -6,8 +6,11 @@ limit does not make event after event.
 """
 
 from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import attrgetter
 from statistics import fmean, median
 from typing import Final, NamedTuple
 
@@ -22,6 +25,7 @@ ENDS: Final = "ends"
 _NEWS_MS: Final = 300_000
 """Time over which a clock's skew is averaged: the time of some ten records."""
 
+_ORDER: Final = attrgetter("received_ms", "index", "term")
 AlertKey = tuple[str, int | None, str]
 """Farm, server and alert. The server is None for an alert of the whole farm."""
 
@@ -84,52 +88,43 @@ class ServerState(NamedTuple):
     would: bool
 
 
-_Row = tuple[int, int, int, bool, int, bool, bool]
-"""A report: received_ms, index, term, up, ahead_ms, publishing, would."""
+def _share_up(reports: Sequence[Report], at: int, limits: AlertLimits) -> float | None:
+    watched = min(HOUR_MS, at - reports[0].received_ms)
+    if watched < LEAST_WATCHED_MS:
+        return None
+    up_ms, until = 0, at
+    for report in reversed(reports):
+        heard = report.received_ms
+        covered = min(until, heard + limits.silent_ms) - max(heard, at - HOUR_MS)
+        up_ms += covered if report.up and covered > 0 else 0
+        until = heard
+        if heard <= at - HOUR_MS:
+            break
+    return up_ms / watched
 
 
-@dataclass(slots=True)
-class _Heard:
-    """The reports of one server in the last day."""
+def _flaps(reports: Sequence[Report], at: int) -> int:
+    return sum(before.up != after.up for before, after in pairwise(reports) if after.received_ms > at - HOUR_MS)
 
-    rows: list[_Row] = field(default_factory=list)
-    """In order."""
 
-    def share_up(self, at: int, limits: AlertLimits) -> float | None:
-        watched = min(HOUR_MS, at - self.rows[0][0])
-        if watched < LEAST_WATCHED_MS:
-            return None
-        up_ms, until = 0, at
-        for heard, _, _, is_up, *_ in reversed(self.rows):
-            covered = min(until, heard + limits.silent_ms) - max(heard, at - HOUR_MS)
-            up_ms += covered if is_up and covered > 0 else 0
-            until = heard
-            if heard <= at - HOUR_MS:
-                break
-        return up_ms / watched
-
-    def flaps(self, at: int) -> int:
-        pairs = zip(self.rows, self.rows[1:], strict=False)
-        return sum(before[3] != after[3] for before, after in pairs if after[0] > at - HOUR_MS)
-
-    def ahead_ms(self, at: int) -> float | None:
-        recent = [row[4] for row in self.rows if row[0] > at - _NEWS_MS]
-        return fmean(recent) if recent else None
+def _ahead_ms(reports: Sequence[Report], at: int) -> float | None:
+    recent = [report.ahead_ms for report in reports if report.received_ms > at - _NEWS_MS]
+    return fmean(recent) if recent else None
 
 
 class FarmWatch:
     """The reports of one farm in its last day."""
 
     def __init__(self) -> None:
-        self._heard: dict[int, _Heard] = {}
-        self._seen: dict[tuple[int, int], _Row] = {}  # by (index, term)
+        self._heard: defaultdict[int, list[Report]] = defaultdict(list)  # by server, in the order `_ORDER`
+        self._seen: dict[tuple[int, int], Report] = {}  # by (index, term)
         self._newest: tuple[int, int] = (0, 0)
         self._configured: frozenset[int] | None = None
 
     @property
     def at_ms(self) -> int:
         """Time of the newest report, in ms since the epoch; 0: there is no report."""
-        return max((heard.rows[-1][0] for heard in self._heard.values()), default=0)
+        return max((reports[-1].received_ms for reports in self._heard.values() if reports), default=0)
 
     def add(self, news: Report | Configuration) -> None:
         """Take in a report or a Configuration, each once.
@@ -140,24 +135,23 @@ class FarmWatch:
             if (news.index, news.term) > self._newest:
                 self._newest, self._configured = (news.index, news.term), frozenset(news.servers)
             return
-        row = (news.received_ms, news.index, news.term, news.up, news.ahead_ms, news.publishing, news.would)
-        rows = self._heard.setdefault(news.server, _Heard()).rows
         copy = self._seen.get((news.index, news.term))
         if copy is not None:
-            if abs(copy[4]) <= abs(news.ahead_ms):
+            if abs(copy.ahead_ms) <= abs(news.ahead_ms):
                 return
-            del rows[bisect_left(rows, copy)]
-        self._seen[news.index, news.term] = row
-        insort(rows, row)
+            of_copy = self._heard[copy.server]
+            del of_copy[bisect_left(of_copy, _ORDER(copy), key=_ORDER)]
+        self._seen[news.index, news.term] = news
+        insort(self._heard[news.server], news, key=_ORDER)
 
     def _forget(self) -> None:
         """Forget what was heard more than a day ago."""
         since = self.at_ms - MEMORY_MS
-        for server, heard in [*self._heard.items()]:
-            heard.rows = [row for row in heard.rows if row[0] > since]
-            if not heard.rows:
+        for server, reports in [*self._heard.items()]:
+            reports[:] = [report for report in reports if report.received_ms > since]
+            if not reports:
                 del self._heard[server]
-        self._seen = {key: row for key, row in self._seen.items() if row[0] > since}
+        self._seen = {key: report for key, report in self._seen.items() if report.received_ms > since}
 
     def belongs(self, server: int) -> bool:
         """Return whether a server belongs to the farm by the newest Configuration. Leaf members are in none."""
@@ -167,22 +161,22 @@ class FarmWatch:
         """Return each server's state."""
         self._forget()
         at = self.at_ms
-        ahead = {server: heard.ahead_ms(at) for server, heard in self._heard.items()}
+        ahead = {server: _ahead_ms(reports, at) for server, reports in self._heard.items()}
         middle = median(known) if (known := [each for each in ahead.values() if each is not None]) else 0
         states = []
-        for server, heard in sorted(self._heard.items()):
+        for server, reports in sorted(self._heard.items()):
             ahead_ms = ahead[server]
             states.append(
                 ServerState(
                     server,
                     self.belongs(server),
-                    heard.rows[0][0],
-                    heard.rows[-1][0],
-                    heard.share_up(at, limits),
-                    heard.flaps(at),
+                    reports[0].received_ms,
+                    reports[-1].received_ms,
+                    _share_up(reports, at, limits),
+                    _flaps(reports, at),
                     None if ahead_ms is None else ahead_ms - middle,
-                    max((row[0] for row in heard.rows if row[5]), default=None),
-                    heard.rows[-1][6],
+                    max((report.received_ms for report in reports if report.publishing), default=None),
+                    reports[-1].would,
                 )
             )
         return states

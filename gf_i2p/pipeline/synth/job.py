@@ -16,14 +16,14 @@ import pickle
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.synth.export_faults import FAULTY, write_faults
@@ -40,6 +40,7 @@ _LIVES: Final = 3
 _SERVERS: Final = (3, 3, 3, 4, 5)
 _MEMBERS: Final = (0, 0, 1, 3)
 _LEAVES: Final = (1, 2, 2, 3)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +116,8 @@ def synth(options: SynthOptions, *, say: Callable[[str], None] = lambda _: None)
     with tempfile.TemporaryDirectory(prefix="gf-i2p-synth-") as scratch, _pool(options) as pool:
         kinds = _simulate(pool, options, Path(scratch), say)
         simulated = time.monotonic()
-        farms = _plan(options, [[_load(path) for path in paths] for paths in kinds], kinds)
-        facts = _write(pool, options, farms, say)
+        farms = _plan(options, kinds)
+        facts = _finished([pool.submit(_write_farm, options, farm) for farm in farms], "farms written", say)
         truth: dict[str, Any] = {"seed": options.seed, "firstDay": FIRST_DAY.isoformat(), "days": len(farms[0].days)}
         truth["entries"] = sum(sum(farm["entries"].values()) for farm in facts)
         truth["farms"] = {farm.pop("name"): farm for farm in facts}
@@ -154,28 +155,30 @@ def midnight_ms(day: int) -> int:
 # Lives ----------------------------------------------------------------------------------------------------------------
 
 
-def _shapes(options: SynthOptions) -> list[Shape]:
-    chance = Random(f"synth shapes {options.seed}")  # noqa: S311 -- must be repeatable, and keeps no secret
-    return [
-        Shape(number, chance.choice(_SERVERS), chance.choice(_MEMBERS), chance.choice(_LEAVES))
-        for number in range(min(options.farms, _SHAPES))
-    ]
-
-
 def _simulate(pool: Executor, options: SynthOptions, scratch: Path, say: Callable[[str], None]) -> list[list[Path]]:
     """Simulate the lives of each kind of farm, and return the files with the lives."""
     lives = _LIVES if options.rows is not None else min(options.days, _LIVES)
-    shapes = _shapes(options)
+    chance = Random(f"synth shapes {options.seed}")  # noqa: S311 -- must be repeatable, and keeps no secret
+    shapes = [
+        Shape(number, chance.choice(_SERVERS), chance.choice(_MEMBERS), chance.choice(_LEAVES))
+        for number in range(min(options.farms, _SHAPES))
+    ]
     paths = [[scratch / f"{shape.number}-{number}" for number in range(lives)] for shape in shapes]
     tasks = [
         pool.submit(_store_life, shape, options.seed * 1_000 + number, options.hours, path)
         for shape, of_shape in zip(shapes, paths, strict=True)
         for number, path in enumerate(of_shape)
     ]
+    _finished(tasks, "days simulated", say)
+    return paths
+
+
+def _finished(tasks: Sequence[Future[_T]], done: str, say: Callable[[str], None]) -> list[_T]:
+    """Wait for tasks, and return their results. `done`: says what was done, for the words of each step."""
     for number, task in enumerate(as_completed(tasks), 1):
         task.result()
-        say(f"{number} of {len(tasks)} days simulated")
-    return paths
+        say(f"{number} of {len(tasks)} {done}")
+    return [task.result() for task in tasks]
 
 
 def _store_life(shape: Shape, seed: int, hours: float, path: Path) -> None:
@@ -192,33 +195,23 @@ def _load(path: Path) -> SynthLife:
 # Farms ----------------------------------------------------------------------------------------------------------------
 
 
-def _plan(options: SynthOptions, lives: list[list[SynthLife]], life_files: list[list[Path]]) -> list[_Farm]:
-    """Draw at random which life each day of each farm repeats; return the plans of the farms."""
+def _plan(options: SynthOptions, kinds: list[list[Path]]) -> list[_Farm]:
+    """Draw at random which life each day of each farm repeats; return the plans. `kinds`: files with lives, by kind."""
     chances = [Random(f"synth days {options.seed} {number}") for number in range(options.farms)]  # noqa: S311
     drawn: list[list[int]] = [[] for _ in chances]
     rows = 0
     while rows < options.rows if options.rows is not None else len(drawn[0]) < options.days:
         for number, chance in enumerate(chances):
-            of_kind = lives[number % len(lives)]
+            of_kind = kinds[number % len(kinds)]
             drawn[number].append(chance.randrange(len(of_kind)))
-            rows += len(of_kind[drawn[number][-1]].entries)
+            rows += len(_load(of_kind[drawn[number][-1]]).entries)
         if len(drawn[0]) > MAX_DAYS:
             raise PipelineError(f"So many rows take more than {MAX_DAYS:,} days: ask for more farms (--farms).")
     width = len(str(options.farms - 1))
     return [
-        _Farm(f"farm-{number:0{width}}", tuple(life_files[number % len(life_files)]), tuple(days))
+        _Farm(f"farm-{number:0{width}}", tuple(kinds[number % len(kinds)]), tuple(days))
         for number, days in enumerate(drawn)
     ]
-
-
-def _write(
-    pool: Executor, options: SynthOptions, farms: list[_Farm], say: Callable[[str], None]
-) -> list[dict[str, Any]]:
-    tasks = [pool.submit(_write_farm, options, farm) for farm in farms]
-    for number, task in enumerate(as_completed(tasks), 1):
-        task.result()
-        say(f"{number} of {len(tasks)} farms written")
-    return [task.result() for task in tasks]
 
 
 def _write_farm(options: SynthOptions, farm: _Farm) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def looked_at(floodfills: list[bytes], key: bytes, most: int) -> list[int]:
 
 
 def check(floodfills: list[bytes], keys: list[bytes], most: int) -> None:
-    hashes = SortedHashes.of(b"".join(floodfills))
+    hashes = SortedHashes(to_words(b"".join(floodfills)))
     places, distances = hashes.closest(to_words(b"".join(keys)), most)
     columns = min(most, len(set(floodfills)))
     assert places.shape == (len(keys), columns)

@@ -7,7 +7,7 @@ import pytest
 
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.pipeline.stream.alerts import BEGINS, AlertChange, AlertKey, AlertLimits, FarmWatch, judge
-from gf_i2p.pipeline.stream.tail import HistoryTail
+from gf_i2p.pipeline.stream.tail import HistoryTail, Report
 from gf_i2p.storage.history_lines import gap_line, record_line, servers_line
 from tests.farm.strategies import NOW
 from tests.pipeline.made_up_exports import content, plain
@@ -169,3 +169,10 @@ def test_the_servers_behind_a_gap_count(tmp_path: Path) -> None:
     farm.skip(50, 1)
     farm.hears(said(1, range(3600, 3660, 30), publishing=True))
     assert farm.judged() == {(2, "silent", "ends"), (2, "availability", "ends")}
+
+
+def test_of_two_copies_of_an_entry_that_name_different_servers_the_nearer_one_counts() -> None:
+    watch = FarmWatch()
+    for server, ahead_ms in ((1, 9_000), (2, -500)):
+        watch.add(Report("farm", 7, 1, NOW, server, True, ahead_ms, False, False))
+    assert [each.server for each in watch.servers(AlertLimits())] == [2]
