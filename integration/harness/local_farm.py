@@ -196,7 +196,7 @@ class LocalFarm:
             assert reload["error"] is None, reload
         # A follower uses the new time-outs from the next heartbeat on. This read ends after a heartbeat to a majority.
         leader = await self.leader()
-        await local_client.request(self.node(leader), "GET", "/v1/entries?limit=1", seconds=60)
+        await local_client.request(self.node(leader), "GET", "/v1/entries?limit=1&stale=0", seconds=60)
         return leader
 
     async def converged(self, seconds: float = 120.0) -> int:

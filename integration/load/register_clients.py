@@ -197,7 +197,7 @@ class RegisterClient:
                 history.wrong.append(f"two reads show two entries at {entry['index']}, both committed")
 
     async def _page(self, first: int) -> Any:
-        path = f"/v1/entries?first={first}&limit={_PAGE}"
+        path = f"/v1/entries?first={first}&limit={_PAGE}&stale=0"
         try:
             return await local_client.request(self._farm.node(self._server), "GET", path, seconds=READ_SECONDS)
         except CommandError as error:
