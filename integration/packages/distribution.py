@@ -1,11 +1,10 @@
-"""`make dist`: wheel, source, Debian package, SBOM, constraints and SHA256SUMS, from the committed source."""
+"""`make dist`: wheel, source, Debian package, SBOM, constraints and SHA256SUMS, from this source tree."""
 
 import argparse
 import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from typing import Final
 
 from integration.packages.debian import ROOT, PackageError, install, make_package
 
+_OURS: Final = ("gf_i2p-*", "gf-i2p_*.deb", "SHA256SUMS")
 _COMMENT: Final = re.compile(r"^\s*#.*\n", re.MULTILINE)
 _EXTRAS: Final = re.compile(r"\[[^\]]*\]==")
 _PIN: Final = re.compile(r"^([A-Za-z0-9][^\s\\]*==[^\s\\]+(?: ; [^\\]+?)?) *\\?$", re.MULTILINE)
@@ -24,7 +24,9 @@ _PIN: Final = re.compile(r"^([A-Za-z0-9][^\s\\]*==[^\s\\]+(?: ; [^\\]+?)?) *\\?$
 def main(arguments: Sequence[str]) -> int:
     """Make the files; return 0 when all are made."""
     parser = argparse.ArgumentParser(prog="integration.packages.distribution", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where the files are written; its older files are removed")
+    parser.add_argument(
+        "folder", type=Path, help="where the files are written; older files of `make dist` there are removed"
+    )
     parser.add_argument("--only", choices=["python"], help="python: wheel and source, and no other file")
     options = parser.parse_args(arguments)
     try:
@@ -38,9 +40,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def make(folder: Path, *, python_only: bool = False) -> list[Path]:
-    """Make the files in `folder`, which is emptied first; return their paths. Raises `PackageError`."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    """Make the files in `folder`, without its older ones; return their paths. Raises `PackageError`."""
+    clear(folder)
     epoch = source_epoch()
     files = build_python(folder, epoch)
     if python_only:
@@ -60,6 +61,14 @@ def make(folder: Path, *, python_only: bool = False) -> list[Path]:
     sums = folder / "SHA256SUMS"
     sums.write_text("".join(f"{digest(file)}  {file.name}\n" for file in sorted(files)))
     return [*files, sums]
+
+
+def clear(folder: Path) -> None:
+    """Make the folder, or remove what an earlier `make dist` has left there. All other files stay."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for pattern in _OURS:
+        for file in folder.glob(pattern):
+            file.unlink()
 
 
 def source_epoch() -> int:

@@ -13,7 +13,7 @@ from gf_i2p.node.farm_tasks import CLOSE_SECONDS, FINISH_SECONDS, RESIGN_SECONDS
 from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.node.node import STOP_SECONDS
 from integration.packages.debian import SCRIPTS, debian_version
-from integration.packages.distribution import constraints
+from integration.packages.distribution import clear, constraints
 
 ROOT = Path(__file__).parents[2]
 DEBIAN = ROOT / "packaging/debian"
@@ -55,6 +55,48 @@ def test_the_scripts_can_be_read(script: str) -> None:
     subprocess.run(["sh", "-n", str(DEBIAN / script)], check=True)
 
 
+def upgraded(directory: Path, *, starts: bool) -> tuple[list[str], str]:
+    """Run `postinst` beside a systemd with two servers that is made up; return the units restarted, and what was said.
+
+    The script gets other paths than those of the machine.
+    """
+    called, programs = directory / "called", directory / "programs"
+    programs.mkdir()
+    called.touch()
+    for name, text in {
+        "getent": "exit 0",
+        "systemctl": f"""case $1 in
+list-units) echo 'gf-i2p@a.service loaded active'; echo 'gf-i2p@b.service loaded active' ;;
+restart) echo "$2" >>{called}; exit {0 if starts else 1} ;;
+esac""",
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    script = (DEBIAN / "postinst").read_text()
+    for place in ("/run/systemd/system", "/var/lib/gf-i2p"):
+        assert place in script
+        script = script.replace(place, str(directory))
+    script = script.replace("/usr/bin/python3", "true")
+    done = subprocess.run(
+        ["sh", "-c", script, "postinst", "configure"],
+        env={"PATH": f"{programs}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return called.read_text().split(), done.stderr
+
+
+def test_an_upgrade_restarts_one_server_after_the_other(tmp_path: Path) -> None:
+    assert upgraded(tmp_path, starts=True) == (["gf-i2p@a.service", "gf-i2p@b.service"], "")
+
+
+def test_an_upgrade_that_starts_no_server_leaves_the_other_servers_running(tmp_path: Path) -> None:
+    units, said = upgraded(tmp_path, starts=False)
+    assert units == ["gf-i2p@a.service"]
+    assert "journalctl -u gf-i2p@a.service" in said
+
+
 @pytest.mark.parametrize(
     ("before", "debian", "release"),
     [
@@ -76,3 +118,18 @@ def test_constraints_have_each_locked_version() -> None:
     assert len(lines) == len(re.findall(r"^\S+==", lock, re.MULTILINE)) > 20
     assert [line for line in lines if Requirement(line).extras] == [], "pip refuses extras in constraints"
     assert any(line.startswith("cffi==") and " ; platform_python_implementation" in line for line in lines)
+
+
+def test_older_files_are_removed_and_no_others(tmp_path: Path) -> None:
+    for name in (
+        "gf_i2p-0.9.tar.gz",
+        "gf_i2p-0.9-py3-none-any.whl",
+        "gf-i2p_0.9_amd64.deb",
+        "SHA256SUMS",
+        "thesis.txt",
+    ):
+        (tmp_path / name).touch()
+    clear(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    clear(tmp_path / "new")
+    assert (tmp_path / "new").is_dir()

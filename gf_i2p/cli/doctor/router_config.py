@@ -1,6 +1,7 @@
 """`gf-i2p router-config`: prints what a router's own files need for a node, or checks the running router."""
 
 import argparse
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -15,8 +16,8 @@ from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.router_settings import RouterTable
 
 _THEN: Final = {
-    "i2pd": "then: systemctl restart i2pd; gf-i2p router-config --i2pd --check",
-    "java": "then: i2prouter restart; gf-i2p router-config --java --check",
+    "i2pd": "then: systemctl restart i2pd; gf-i2p router-config --i2pd",
+    "java": "then: i2prouter restart; gf-i2p router-config --java",
 }
 
 
@@ -45,15 +46,16 @@ def run(options: argparse.Namespace) -> Answer | Exit:
     if options.check:
         return _check(options, config, router.model_copy(update={"kind": options.kind}))
     files = (i2pd_lines if options.kind == "i2pd" else java_lines)(router)
-    return Answer({"router": options.kind, "files": files}, _text(options.kind, files), is_file=True)
+    return Answer({"router": options.kind, "files": files}, _text(options.kind, files, directory), is_file=True)
 
 
-def _text(kind: str, files: Mapping[str, list[str]]) -> str:
+def _text(kind: str, files: Mapping[str, list[str]], directory: Path | None) -> str:
     """Return the lines, ready to be pasted: all other text is a comment."""
     lines = []
     for file, wanted in files.items():
         lines += [f"# {file}", *wanted]
-    return "\n".join([*(lines or ["# no line is needed"]), f"# {_THEN[kind]}"])
+    check = "--check" if directory is None else f"--check {shlex.quote(str(directory))}"
+    return "\n".join([*(lines or ["# no line is needed"]), f"# {_THEN[kind]} {check}"])
 
 
 def _check(options: argparse.Namespace, config: Config | None, router: RouterTable) -> Exit:

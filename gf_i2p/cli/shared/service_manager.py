@@ -27,7 +27,8 @@ class ServiceManager:
         self._address = address.replace("@", "\0", 1) if address and address.startswith("@") else address
         self._every = None if watchdog_seconds is None else watchdog_seconds / _SIGNS
         self._timer: asyncio.TimerHandle | None = None
-        self._stopping = False
+        self._is_ready = False
+        """Whether the manager takes this process for ready: after `ready`, and before `stopping`."""
 
     @classmethod
     def of_environment(cls, environment: MutableMapping[str, str] = os.environ) -> Self:
@@ -39,13 +40,14 @@ class ServiceManager:
 
     def ready(self) -> None:
         """Tell that all has started; from now on the running event loop gives signs of life. Call it once."""
+        self._is_ready = True
         self._tell("READY=1")
         if self._every is not None and self._address is not None:
             self._sign_of_life(asyncio.get_running_loop(), self._every)
 
     def stopping(self) -> None:
         """Tell that the stop has begun. The signs of life go on: a stop can be stuck, too."""
-        self._stopping = True
+        self._is_ready = False
         self._tell("STOPPING=1")
 
     def close(self) -> None:
@@ -55,8 +57,11 @@ class ServiceManager:
 
     @contextlib.contextmanager
     def reloading(self) -> Iterator[None]:
-        """Tell that the files are read anew, and at the end of the block that this is done."""
-        if self._stopping:
+        """Tell that the files are read anew, and at the end of the block that this is done.
+
+        Nothing is told before `ready` and after `stopping`: the end of a reload is the word "ready", too.
+        """
+        if not self._is_ready:
             yield
             return
         self._tell(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")

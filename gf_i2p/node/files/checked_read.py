@@ -4,6 +4,7 @@ A read has a limit of bytes, and never waits for a pipe or a device.
 """
 
 import os
+import pwd
 import re
 import stat
 import tomllib
@@ -49,9 +50,19 @@ def check_mode(path: Path, status: os.stat_result) -> None:
             f"{path} can be read by others on this machine (is it the right file?). Run: chmod 600 {path}"
         )
     if status.st_uid not in {os.geteuid(), 0}:
+        owner = _user_name(status.st_uid)
         raise ConfigError(
-            f"{path} belongs to another user, who could change it. Run as that user, or: chown {os.geteuid()} {path}"
+            f"{path} belongs to the user {owner}, who could change it. Run: sudo -u '{owner}' gf-i2p … (or, only for a "
+            f"node that runs as {_user_name(os.geteuid())}: chown {os.geteuid()} {path})"
         )
+
+
+def _user_name(number: int) -> str:
+    """Return the name of a user, or "#NUMBER", as sudo takes it, for a user without a name."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"#{number}"
 
 
 def _check_file(path: Path, status: os.stat_result) -> None:

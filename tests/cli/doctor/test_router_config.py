@@ -74,6 +74,13 @@ async def test_the_running_router_is_checked(tmp_path: Path, identity: Identity,
         assert (code, found["I2CP"]) == (1, "fail"), "another kind of router than the operator thinks"
 
 
+async def test_the_check_that_is_named_is_of_the_same_directory(tmp_path: Path, identity: Identity) -> None:
+    async with ScriptedRouter(identity) as router:
+        place = Place(tmp_path, router)
+        _, output, _ = await gf("router-config", "--i2pd", place.directory)
+    assert output.endswith(f"gf-i2p router-config --i2pd --check {place.directory}\n")
+
+
 async def test_an_interface_that_is_off_is_named(tmp_path: Path, identity: Identity) -> None:
     async with ScriptedRouter(identity, without=("i2cp",)) as router:
         place = Place(tmp_path, router)

@@ -67,17 +67,28 @@ async def test_a_failed_reload_ends_as_well(manager: socket.socket) -> None:
     def fails() -> None:
         raise ValueError("wrong")
 
+    service = ServiceManager(manager.getsockname())
+    service.ready()
+    assert heard(manager) == "READY=1"
     with pytest.raises(ValueError, match="wrong"):
-        ServiceManager(manager.getsockname()).wrap_reload(fails)()
+        service.wrap_reload(fails)()
     assert heard(manager).startswith("RELOADING=1\n")
     assert heard(manager) == "READY=1"
 
 
+async def test_a_reload_during_the_start_tells_nothing(manager: socket.socket) -> None:
+    ServiceManager(manager.getsockname()).wrap_reload(lambda: None)()
+    manager.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        heard(manager)
+
+
 async def test_a_node_that_stops_is_not_ready_again(manager: socket.socket) -> None:
     service = ServiceManager(manager.getsockname())
+    service.ready()
     service.stopping()
     service.wrap_reload(lambda: None)()
-    assert heard(manager) == "STOPPING=1"
+    assert [heard(manager), heard(manager)] == ["READY=1", "STOPPING=1"]
     manager.setblocking(False)
     with pytest.raises(BlockingIOError):
         heard(manager)

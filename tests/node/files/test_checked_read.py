@@ -1,12 +1,14 @@
 """Paths that are no regular files, and files that others can read."""
 
 import os
+import pwd
+import stat
 from pathlib import Path
 
 import pytest
 
 from gf_i2p.node.files import checked_read
-from gf_i2p.node.files.checked_read import MAX_BYTES, ConfigError, read_regular
+from gf_i2p.node.files.checked_read import MAX_BYTES, ConfigError, check_mode, read_regular
 from gf_i2p.node.files.config import check_private
 from gf_i2p.node.publish import branch_keys, publishing_keys
 from gf_i2p.node.publish.branch_keys import branch_file
@@ -50,3 +52,12 @@ def test_nobody_is_told_to_change_the_mode_of_a_file_that_is_no_key(tmp_path: Pa
     with pytest.raises(ConfigError, match="is neither a private key file") as caught:
         publishing_keys.load_publishing_keys(tmp_path / "passwd")
     assert "chmod" not in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [1, 4_000_000_000])
+def test_the_owner_of_a_foreign_secret_is_to_run_the_command(number: int) -> None:
+    status = os.stat_result((stat.S_IFREG | 0o600, 0, 0, 1, number, 0, 0, 0, 0, 0))
+    with pytest.raises(ConfigError) as refused:
+        check_mode(Path("secrets.toml"), status)
+    owner = pwd.getpwuid(number).pw_name if number == 1 else f"#{number}"
+    assert f"Run: sudo -u '{owner}' gf-i2p …" in str(refused.value)
