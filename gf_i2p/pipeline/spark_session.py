@@ -155,8 +155,13 @@ def start(options: SessionOptions) -> "SparkSession":
 def check_installed() -> None:
     """Check, without the seconds of a start, that Spark and a Java are there. Raises `PipelineError`."""
     if find_spec("pyspark") is None:
-        raise PipelineError(_NO_SPARK.format("there is no pyspark"))
+        raise PipelineError(no_package("pyspark"))
     _check_java()
+
+
+def no_package(name: str | None) -> str:
+    """Say what to do about a missing package of the extra `spark`."""
+    return _NO_SPARK.format(f"there is no {name}")
 
 
 def not_started(options: SessionOptions, error: Exception) -> PipelineError:

@@ -26,7 +26,7 @@ from gf_i2p.pipeline.errors import PipelineError, UsageError
 from gf_i2p.pipeline.lake.locks import WRITES, directory, tables_locked
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.pipeline.lake.replaced_files import finish
-from gf_i2p.pipeline.spark_session import no_space
+from gf_i2p.pipeline.spark_session import no_package, no_space
 
 
 class Job(Command, Protocol):
@@ -69,6 +69,10 @@ def _run(name: str) -> Callable[[argparse.Namespace], Answer | Exit]:
             raise CommandError(str(error), code=Exit.USAGE) from None
         except PipelineError as error:
             raise CommandError(str(error)) from None
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("gf_i2p"):
+                raise
+            raise CommandError(no_package(error.name)) from None
         except OSError as error:
             if error.errno != errno.ENOSPC or name not in WRITES:
                 raise

@@ -4,11 +4,13 @@ import argparse
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gf_i2p.cli.main import main
 from gf_i2p.cli.pipeline import spark_job
+from gf_i2p.cli.pipeline.jobs import _JOBS as COMMANDS_OF_JOBS
 from gf_i2p.cli.pipeline.jobs import COMMANDS
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.pipeline.errors import PipelineError
@@ -215,3 +217,19 @@ def test_the_start_of_spark_is_told_again_and_again(monkeypatch: pytest.MonkeyPa
     assert told[:2] == ["starting Spark", "starting Spark, 0 s"]
     assert not any(thread.name == "progress" for thread in threading.enumerate())
     assert len(told) == count
+
+
+@pytest.mark.parametrize("package", ["pyspark", "pyarrow", "numpy"])
+@pytest.mark.parametrize("words", [["health", "lake"], ["ingest", "lake", "exports"], ["try", "place"]])
+def test_without_the_extra_a_job_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], package: str
+) -> None:
+    """The name of the missing package stands in the message, whichever part of the job needs the package first."""
+
+    def missing(*_: object) -> None:
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+    monkeypatch.setitem(COMMANDS_OF_JOBS, words[0], SimpleNamespace(run=missing))
+    Path("exports").mkdir()
+    assert main(["pipeline", *words]) == Exit.FAILED
+    assert f"there is no {package}): pip install" in capsys.readouterr().err
