@@ -1,6 +1,8 @@
 """Shows a page of the documentation on a terminal, by rich, in its width and through the operator's pager."""
 
 import os
+import shutil
+from contextlib import nullcontext
 from typing import ClassVar, Final
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -26,8 +28,10 @@ class _Page(Markdown):
 
 
 def show_page(text: str) -> None:
-    """Show a text in Markdown."""
+    """Show a text in Markdown. Without the pager, where there is none of the name that PAGER has."""
     os.environ.setdefault("LESS", _LESS)
     console = Console(theme=_THEME)
-    with console.pager(styles=True):
+    pager = (os.environ.get("MANPAGER") or os.environ.get("PAGER") or "").split()
+    is_there = not pager or shutil.which(pager[0]) is not None
+    with console.pager(styles=True) if is_there else nullcontext():
         console.print(_Page(text, hyperlinks=False), crop=False)
