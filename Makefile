@@ -231,8 +231,8 @@ SEEDS ?= 500
 LIVES ?= 60
 SCOPES ?= all
 else
-SEEDS ?= 100
-LIVES ?= 15
+SEEDS ?= 60
+LIVES ?= 10
 SCOPES ?= tiny
 endif
 simulate: $(VENV)/.test

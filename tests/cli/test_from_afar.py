@@ -104,6 +104,7 @@ async def test_an_administrator_sees_and_changes_all_from_any_machine(tmp_path: 
         assert follower not in [server["id"] for server in status["servers"]]
 
 
+@pytest.mark.slow  # a farm of three of its own
 async def test_a_command_that_waits_for_a_far_server_says_so_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -320,6 +321,7 @@ async def ask_on_and_on(remote: RemoteApi, answers: list[object]) -> None:
         answers.append(await remote.request("GET", "/v1/status"))
 
 
+@pytest.mark.slow  # a farm of three of its own
 async def test_a_user_has_few_requests_under_way(tmp_path: Path) -> None:
     async with administered(tmp_path) as farm:
         remote = RemoteApi(ClientFile.load(farm.viewer))
@@ -334,6 +336,7 @@ async def test_a_user_has_few_requests_under_way(tmp_path: Path) -> None:
         await asyncio.gather(*pending, return_exceptions=True)
 
 
+@pytest.mark.slow  # a farm of three of its own
 async def test_long_answers_come_in_short_pages(tmp_path: Path) -> None:
     async with administered(tmp_path) as farm:
         code, _, error = await gf("post", farm.node(1), stdin="\n".join(["\x01" * 30_000] * 8))
@@ -345,6 +348,7 @@ async def test_long_answers_come_in_short_pages(tmp_path: Path) -> None:
         assert (code, "post takes the directory of a running node" in error) == (2, True)
 
 
+@pytest.mark.slow  # a farm of three of its own
 async def test_a_user_who_asks_too_often_is_slowed_down(tmp_path: Path) -> None:
     async with administered(tmp_path) as farm:
         remote = RemoteApi(ClientFile.load(farm.viewer))

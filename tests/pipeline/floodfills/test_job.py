@@ -76,6 +76,7 @@ def netdb(tmp_path: Path) -> Path:
     return tmp_path / "router"
 
 
+@pytest.mark.slow  # eight seconds of Spark; the rule has its tests without Spark
 def test_the_closest_of_three_days_with_their_profiles(spark: "SparkSession", lake: Lake, netdb: Path) -> None:
     floodfills = [info for info in infos(NETDB) if info.floodfill]
     profiled = floodfills[0]

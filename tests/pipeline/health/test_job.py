@@ -129,6 +129,7 @@ def test_servers_without_destinations_are_no_error(spark: SparkSession, tmp_path
     assert (figures.server_hours, figures.destination_hours, figures.anomalies) == (1, 0, 0)
 
 
+@pytest.mark.slow  # four seconds of Spark
 def test_it_says_what_is_missing(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="run `gf-i2p pipeline ingest` first"):
         job.refresh(spark, Lake(str(tmp_path / "nothing")))

@@ -183,6 +183,7 @@ def test_records_of_one_time_are_taken_in_the_logs_order(hours: Hours) -> None:
 # Some days ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # four seconds of Spark
 def test_each_day_alone_is_as_all_days_together(spark: SparkSession, tmp_path: Path) -> None:
     entries(spark, rambling(3, days=5, servers=2)).write.partitionBy("farm", "day").parquet(str(tmp_path / "entries"))
     rows = spark.read.parquet(str(tmp_path / "entries"))

@@ -272,6 +272,7 @@ def test_what_is_not_there(spark: "SparkSession", lake: Lake, tmp_path: Path) ->
         gather(spark, lake, (), at(3), at(3))
 
 
+@pytest.mark.slow  # four seconds of Spark
 def test_the_file_is_replaced_and_says_what_is_missing(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
     """The last backtest was of one farm only, and the other farm's name is hostile."""
     out = tmp_path / "report.html"

@@ -50,6 +50,7 @@ def digests(out: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow  # three runs of the simulator
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(tmp_path: Path) -> None:
     options = replace(OPTIONS, days=3 if is_everything() else 1)
     synth(replace(options, out=tmp_path / "once"))
