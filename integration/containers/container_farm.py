@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from integration.containers.engine import Engine, EngineError
-from integration.containers.project import ASK_SECONDS, Project, wait_for
+from integration.containers.project import ASK_SECONDS, Project
+from integration.harness.waiting import wait_for
 from integration.testnet.router_console import ConsoleSummary, StoredLeaseSet, parse_lease_sets, parse_summary
 
 NODES: Final = ("node-1", "node-2", "node-3")

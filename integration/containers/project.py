@@ -2,8 +2,7 @@
 
 import contextlib
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -11,11 +10,10 @@ from typing import Any, Final, Self
 import yaml
 
 from integration.containers.engine import COMMAND_SECONDS, Engine, EngineError, run
-from integration.harness.local_farm import NotSeenError
+from integration.harness.waiting import wait_for
 
 UP_SECONDS: Final = 300.0
 BUILD_SECONDS: Final = 1200.0
-_POLL_SECONDS: Final = 1.0
 ASK_SECONDS: Final = 5.0
 """Pause between two questions that are commands in containers: each command costs a second of processor time."""
 # Both compose programs write these.
@@ -36,23 +34,6 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
             fcntl.ioctl(any_socket, 0x8914, request.pack(name.encode(), flags))
 """
 """Sets every interface "up" or "down", without iproute2. SIOCGIFFLAGS and SIOCSIFFLAGS are the numbers."""
-
-
-def wait_for(
-    what: str,
-    seconds: float,
-    condition: Callable[[], bool],
-    *,
-    poll: float = _POLL_SECONDS,
-    else_say: Callable[[], str] = str,
-) -> float:
-    """Wait until the condition holds; return the seconds. Raises `NotSeenError` with the text of `else_say`."""
-    began = time.monotonic()
-    while not condition():
-        if time.monotonic() - began > seconds:
-            raise NotSeenError(f"not seen within {seconds:g} s: {what}\n{else_say()}")
-        time.sleep(poll)
-    return time.monotonic() - began
 
 
 class Project:

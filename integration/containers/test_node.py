@@ -9,7 +9,8 @@ import pytest
 from integration.containers.container_farm import DIRECTORY, ContainerFarm
 from integration.containers.engine import Engine, EngineError
 from integration.containers.images import NODE_COMPOSE
-from integration.containers.project import ASK_SECONDS, Project, wait_for
+from integration.containers.project import ASK_SECONDS, Project
+from integration.harness.waiting import wait_for
 
 USER = "10001:10001"
 NODE = "node"

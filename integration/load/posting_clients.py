@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
+from integration.harness.local_farm import becomes
 
 VALUE_BYTES: Final = 1024
 
@@ -81,6 +82,16 @@ class Writers:
         for task in self._tasks:
             if task.done():
                 task.result()
+
+    async def go_on(self, seconds: float, patience: float) -> None:
+        """Let the clients post for `seconds`, and at least ten entries.
+
+        Raises `NotSeenError` when the ten entries take over `patience` seconds more.
+        """
+        count = len(self.record.acknowledged)
+        await asyncio.sleep(seconds)
+        await becomes("posts go on", lambda: len(self.record.acknowledged) >= count + 10, patience)
+        self.check()
 
     async def finish(self) -> None:
         """Return when every begun post is acknowledged."""

@@ -9,12 +9,12 @@ import platform
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from integration.containers.base_image import make_archive
+from integration.harness.waiting import wait_for
 
 SUITE: Final = "bookworm"
 _PACKAGES: Final = ("systemd", "python3", "adduser")
@@ -95,27 +95,18 @@ def booted(directory: Path, cache: Path) -> Iterator[CleanRoot]:
         )
     try:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        wait_for("process 1", lambda: bool(children.read_text()), 60)
+        wait_for("process 1", 60, lambda: bool(children.read_text()))
         root = CleanRoot(directory, int(children.read_text()))
         wait_for(
             f"systemd runs; see {log}",
-            lambda: root.run("systemctl", "is-system-running", check=False).strip() in {"running", "degraded"},
             120,
+            lambda: root.run("systemctl", "is-system-running", check=False).strip() in {"running", "degraded"},
         )
         yield root
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
         _forget(group)
-
-
-def wait_for(what: str, condition: Callable[[], bool], seconds: float) -> None:
-    """Wait until the condition holds. Raises `CleanRootError`."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise CleanRootError(f"not seen within {seconds:g} s: {what}")
-        time.sleep(0.2)
 
 
 def _archive(cache: Path) -> Path:
@@ -156,4 +147,4 @@ def _forget(group: Path) -> None:
             group.rmdir()
         return not group.exists()
 
-    wait_for(f"{group} is empty", gone, 30)
+    wait_for(f"{group} is empty", 30, gone)

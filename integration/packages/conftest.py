@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from integration.packages.debian import ROOT
+from integration.packages.programs import ROOT
 
 DIST_VARIABLE: Final = "GF_I2P_DIST"
 """Names a folder that `make dist` has made; without it, the tests make these files."""

@@ -8,13 +8,13 @@ import gzip
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
+from integration.packages.programs import ROOT, PackageError, run
+
 SCRIPTS: Final = ("postinst", "prerm", "postrm")
 HOME: Final = Path("usr/lib/gf-i2p")
 _UNIT: Final = "gf-i2p@.service"
@@ -48,10 +48,6 @@ Description: Garlic Farm server for I2P
 _MAINTAINER: Final = "gf-i2p <gf-i2p@localhost>"
 
 
-class PackageError(Exception):
-    """A package cannot be made. The text says what is missing."""
-
-
 def debian_version(version: str) -> str:
     """Return Debian's form of a Python version: what comes before 1.0 sorts before 1.0.
 
@@ -67,8 +63,8 @@ def install(wheel: Path, site: Path) -> None:
     """
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     into = ["--no-build-isolation", "--target", str(site)]
-    _run([*pip, *into, "--require-hashes", "-r", str(ROOT / "requirements/run.txt")])
-    _run([*pip, *into, "--no-deps", "--no-index", str(wheel)])
+    run([*pip, *into, "--require-hashes", "-r", str(ROOT / "requirements/run.txt")])
+    run([*pip, *into, "--no-deps", "--no-index", str(wheel)])
     for path in site.glob("*.dist-info/direct_url.json"):  # the path of the wheel
         path.unlink()
     shutil.rmtree(site / "bin", ignore_errors=True)  # programs with the path of this Python
@@ -86,7 +82,7 @@ def make_package(site: Path, version: str, folder: Path, epoch: int) -> Path:
     """
     if shutil.which("dpkg-deb") is None:
         raise PackageError("dpkg-deb not found: it makes the Debian package; on another system there is none")
-    architecture = _run(["dpkg", "--print-architecture"]).strip()
+    architecture = run(["dpkg", "--print-architecture"]).strip()
     package = folder / f"gf-i2p_{debian_version(version)}_{architecture}.deb"
     with tempfile.TemporaryDirectory(prefix="gf-i2p-deb-") as directory:
         stage = Path(directory) / "package"
@@ -107,7 +103,7 @@ def make_package(site: Path, version: str, folder: Path, epoch: int) -> Path:
         for script in SCRIPTS:
             shutil.copy(ROOT / "packaging/debian" / script, stage / "DEBIAN" / script)
         _same_everywhere(stage, epoch)
-        _run(
+        run(
             # One thread, for a packing in parallel has other bytes.
             ["dpkg-deb", "--root-owner-group", "-Zxz", "-z6", "--threads-max=1", "--build", str(stage), str(package)],
             SOURCE_DATE_EPOCH=str(epoch),
@@ -148,7 +144,7 @@ def _lay_out(stage: Path, site: Path, version: str, epoch: int) -> None:
 def _manual(site: Path, version: str, epoch: int) -> bytes:
     with tempfile.TemporaryDirectory() as directory:
         page = Path(directory) / "gf-i2p.1"
-        _run(
+        run(
             ["make", "--silent", "-o", f"{_venv()}/.test", "man", f"VENV={_venv()}", f"MAN={page}"],
             PYTHONPATH=str(site),
             SOURCE_DATE_EPOCH=str(epoch),
@@ -163,7 +159,7 @@ def _venv() -> Path:
 
 
 def _with(site: Path, arguments: list[str]) -> str:
-    return _run([sys.executable, *arguments], PYTHONPATH=str(site), PYTHONDONTWRITEBYTECODE="1")
+    return run([sys.executable, *arguments], PYTHONPATH=str(site), PYTHONDONTWRITEBYTECODE="1")
 
 
 def _same_everywhere(stage: Path, epoch: int) -> None:
@@ -175,12 +171,3 @@ def _same_everywhere(stage: Path, epoch: int) -> None:
         os.utime(path, (epoch, epoch), follow_symlinks=False)
     stage.chmod(0o755)
     os.utime(stage, (epoch, epoch))
-
-
-def _run(command: list[str], **environment: str) -> str:
-    done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=1800
-    )
-    if done.returncode != 0:
-        raise PackageError(f"{' '.join(command[:4])}: {done.stdout}{done.stderr}")
-    return done.stdout

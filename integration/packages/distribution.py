@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -13,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from integration.packages.debian import ROOT, PackageError, install, make_package
+from integration.packages.debian import install, make_package
+from integration.packages.programs import ROOT, PackageError, run
 
 _OURS: Final = ("gf_i2p-*", "gf-i2p_*.deb", "SHA256SUMS")
 _COMMENT: Final = re.compile(r"^\s*#.*\n", re.MULTILINE)
@@ -75,7 +75,7 @@ def source_epoch() -> int:
     """Return the time of the source in seconds since 1970: SOURCE_DATE_EPOCH, or the time of the last commit."""
     if (given := os.environ.get("SOURCE_DATE_EPOCH")) is not None:
         return int(given)
-    return int(_run(["git", "log", "-1", "--format=%ct"]))
+    return int(run(["git", "log", "-1", "--format=%ct"]))
 
 
 def build_python(folder: Path, epoch: int) -> list[Path]:
@@ -84,7 +84,7 @@ def build_python(folder: Path, epoch: int) -> list[Path]:
     before = os.umask(0o022)  # an archive has the modes of the files
     try:
         command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(folder)]
-        _run(command, SOURCE_DATE_EPOCH=str(epoch))
+        run(command, SOURCE_DATE_EPOCH=str(epoch))
     finally:
         os.umask(before)
     return sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
@@ -120,7 +120,7 @@ def _parts(site: Path, version: str, file: Path) -> Path:
             "--output-format",
             "JSON",
         ]
-        _run([*command, "--pyproject", "pyproject.toml", "--output-file", str(file), str(venv)], PYTHONPATH="")
+        run([*command, "--pyproject", "pyproject.toml", "--output-file", str(file), str(venv)], PYTHONPATH="")
     parts = json.loads(file.read_text())
     parts["metadata"]["component"]["version"] = version  # pyproject.toml has none
     file.write_text(json.dumps(parts, indent=1) + "\n")
@@ -129,15 +129,6 @@ def _parts(site: Path, version: str, file: Path) -> Path:
 
 def _say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
-
-
-def _run(command: list[str], **environment: str) -> str:
-    done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=1800
-    )
-    if done.returncode != 0:
-        raise PackageError(f"{' '.join(command[:4])}: {done.stdout}{done.stderr}")
-    return done.stdout
 
 
 if __name__ == "__main__":

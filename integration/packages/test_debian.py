@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from integration.containers.__main__ import cache_directory
-from integration.packages.clean_root import CleanRoot, booted, lacking, wait_for
+from integration.harness.waiting import wait_for
+from integration.packages.clean_root import CleanRoot, booted, lacking
 
 UNITS = [f"gf-i2p@server-{number}.service" for number in (1, 2, 3)]
 STATE = "/var/lib/gf-i2p"
@@ -70,31 +71,31 @@ def test_life_of_a_package(dist: Path, root: CleanRoot, tmp_path: Path) -> None:
     root.run("gf-i2p", "init", STATE, "--profile=lan", *servers, user="gf-i2p")
     root.run("systemctl", "enable", "--now", *UNITS)
     assert [shown(root, unit, "ActiveState") for unit in UNITS] == ["active"] * 3, "ready by their own word"
-    wait_for("a leader", lambda: has_leader(root, 1), 60)
+    wait_for("a leader", 60, lambda: has_leader(root, 1))
     root.run("gf-i2p", "post", f"{STATE}/server-1", "before")
 
     root.run("systemctl", "reload", UNITS[0])
     assert "reloaded" in root.run("journalctl", "--unit", UNITS[0])
 
     root.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNITS[1])
-    wait_for("systemd starts it again", lambda: shown(root, UNITS[1], "NRestarts") == "1", 60)
-    wait_for("it is ready again", lambda: shown(root, UNITS[1], "ActiveState") == "active", 60)
+    wait_for("systemd starts it again", 60, lambda: shown(root, UNITS[1], "NRestarts") == "1")
+    wait_for("it is ready again", 60, lambda: shown(root, UNITS[1], "ActiveState") == "active")
 
     (root.directory / "etc/systemd/system" / f"{UNITS[2]}.d").mkdir()
     (root.directory / "etc/systemd/system" / f"{UNITS[2]}.d/watchdog.conf").write_text("[Service]\nWatchdogSec=3\n")
     root.run("systemctl", "daemon-reload")
     root.run("systemctl", "restart", UNITS[2])
     root.run("systemctl", "kill", "--kill-whom=main", "--signal=STOP", UNITS[2])
-    wait_for("the watchdog ends a stuck one", lambda: shown(root, UNITS[2], "NRestarts") == "1", 120)
+    wait_for("the watchdog ends a stuck one", 120, lambda: shown(root, UNITS[2], "NRestarts") == "1")
     assert f"{UNITS[2]}: Watchdog timeout" in root.run("journalctl", "--boot")
-    wait_for("it is ready again", lambda: shown(root, UNITS[2], "ActiveState") == "active", 60)
+    wait_for("it is ready again", 60, lambda: shown(root, UNITS[2], "ActiveState") == "active")
 
     mains = [shown(root, unit, "MainPID") for unit in UNITS]
     later = bring(root, next_version(package(dist), tmp_path))
     root.run("dpkg", "--install", later)
     assert [shown(root, unit, "ActiveState") for unit in UNITS] == ["active"] * 3
     assert not set(mains) & {shown(root, unit, "MainPID") for unit in UNITS}, "all run the new version"
-    wait_for("a leader", lambda: has_leader(root, 2), 60)
+    wait_for("a leader", 60, lambda: has_leader(root, 2))
     assert "before" in root.run("gf-i2p", "entries", f"{STATE}/server-2")
 
     root.run("dpkg", "--remove", "gf-i2p")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.packages.clean_root import wait_for
+from integration.harness.waiting import wait_for
 from integration.testnet.namespace import MissingError, check_programs
 
 _ALONE = """\
@@ -43,13 +43,13 @@ def sees_failing(directory: Path, lines: str, wrong: set[str]) -> None:
     with subprocess.Popen(unshare, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-            wait_for("unshare has a child", lambda: bool(children.read_text()), 30)
+            wait_for("unshare has a child", 30, lambda: bool(children.read_text()))
             inside = int(children.read_text())
 
             def seen() -> bool:
                 checks = json.loads(ask(inside, "--check", "--json").stdout)["checks"]
                 return {check["name"] for check in checks if check["state"] == "fail"} == wrong
 
-            wait_for(f"only {wrong} fails", seen, 60)
+            wait_for(f"only {wrong} fails", 60, seen)
         finally:
             process.kill()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from integration.packages.conftest import clone, make_dist
-from integration.packages.debian import ROOT
+from integration.packages.programs import ROOT
 
 
 @pytest.mark.timeout(1800)

@@ -27,7 +27,7 @@ from gf_i2p.node.files.config import Config
 from gf_i2p.node.membership import invitation
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness import short_log
-from integration.harness.local_farm import PROGRAM, LocalFarm, becomes, until
+from integration.harness.local_farm import PROGRAM, LocalFarm, until
 from integration.harness.long_run import Figures, Say, between, say
 from integration.harness.long_run import run as run_command
 from integration.harness.processes import free_ports
@@ -54,11 +54,8 @@ class Growth:
         self._say = tell
 
     async def quiet(self) -> None:
-        """Let the clients post for a while, at least ten entries."""
-        count = len(self._writers.record.acknowledged)
-        await asyncio.sleep(self._between)
-        await becomes("posts go on", lambda: len(self._writers.record.acknowledged) >= count + 10, CHANGE_SECONDS)
-        self._writers.check()
+        """Let the clients post for a while, and see that all nodes run."""
+        await self._writers.go_on(self._between, CHANGE_SECONDS)
         self.farm.check()
 
     async def _timed(self, what: str, change: Callable[[], Awaitable[None]]) -> None:

@@ -24,8 +24,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.node.files.file_names import CONFIG_FILE
-from integration.harness.local_farm import PROGRAM, LocalFarm, NotSeenError, becomes, until
+from integration.harness.local_farm import PROGRAM, LocalFarm, NotSeenError, until
 from integration.harness.long_run import Figures, Say, between, say
 from integration.harness.long_run import run as run_command
 from integration.harness.processes import said_within, tail
@@ -55,9 +54,7 @@ class OldFarm(LocalFarm):
         servers = [f"--server={server}={endpoint}" for server, endpoint in self.endpoints().items()]
         words = ["init", str(self.directory), *servers, "--profile", "lan", "--client", client]
         subprocess.run([self._release.python, *PROGRAM, *words], env=environment(), check=True, stdout=subprocess.PIPE)
-        for server in self.ids:  # the one client stands for all users of a busy farm
-            path = self.node(server) / CONFIG_FILE
-            path.write_text(path.read_text().replace("client_kib_per_second = 1024", "client_kib_per_second = 0", 1))
+        self._lift_budget()
 
     def upgrade(self, server: int) -> None:
         """From its next start on, the server runs this version."""
@@ -100,11 +97,8 @@ class Upgrade:
         self._say = tell
 
     async def quiet(self) -> None:
-        """Let the clients post for a while, at least ten entries."""
-        count = len(self._writers.record.acknowledged)
-        await asyncio.sleep(self._between)
-        await becomes("posts go on", lambda: len(self._writers.record.acknowledged) >= count + 10, STEP_SECONDS)
-        self._writers.check()
+        """Let the clients post for a while, and see that all nodes run."""
+        await self._writers.go_on(self._between, STEP_SECONDS)
         self.farm.check()
 
     async def restart(self, server: int, change: Callable[[int], None]) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.containers.project import wait_for
+from integration.harness.waiting import wait_for
 
 SCRIPT = Path(__file__).parents[2] / "docker" / "router.sh"
 TEMPLATE = Path(__file__).parents[2] / "integration" / "testnet" / "i2pd.conf"

@@ -33,10 +33,7 @@ def run(options: argparse.Namespace) -> Answer | Exit:
     among = help_pages.pages()
     if options.value is None:
         return _topics(list(among.values()))
-    try:
-        page = help_pages.find(options.value, among)
-    except LookupError as error:
-        raise CommandError(str(error), code=Exit.USAGE) from error
+    page = among[options.value]
     data = {"topic": page.topic, "kind": page.kind, "title": page.title, "text": page.text}
     if options.json or not sys.stdout.isatty():
         return Answer(data, page.text.rstrip("\n"), is_file=True)

@@ -99,7 +99,7 @@ async def _serve(
         async with _monitored(node_runs.values(), {}):
             await node_run.start()
             try:
-                _settle(manager)
+                _started(manager)
                 reason = await stopped
             finally:
                 await node_run.stop()
@@ -107,7 +107,7 @@ async def _serve(
             raise CommandError(f"the node stopped by itself: {reason}")
         return Exit.OK
     async with _monitored(node_runs.values(), supervisor.troubles):
-        await supervisor.run(node_runs, stopped, on_start=partial(_settle, manager))
+        await supervisor.run(node_runs, stopped, on_start=partial(_started, manager))
     if supervisor.troubles:
         reasons = "; ".join(f"{name}: {error}" for name, error in supervisor.troubles.items())
         raise CommandError(f"{len(supervisor.troubles)} of {len(node_runs)} nodes stopped by themselves: {reasons}")
@@ -126,8 +126,8 @@ def _leaf_farm(node_run: "_NodeRun", node_runs: Mapping[str, "_NodeRun"]) -> Lea
     return ElsewhereFarm(target, node_run.bridge)
 
 
-def _settle(manager: ServiceManager) -> None:
-    """Freeze the objects that live until the end, so that no garbage collection looks at them again; then be ready."""
+def _started(manager: ServiceManager) -> None:
+    """Freeze the objects that live until the end, so that no garbage collection looks at them again. Then be ready."""
     gc.collect()
     gc.freeze()
     manager.ready()

@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gf_i2p.cli.doctor.remedies import i2pd_settings
-from gf_i2p.node.files.router_settings import RouterTable
+from gf_i2p.node.files.router_settings import RouterTable, host_and_port
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 
 _I2PD: Final = {
@@ -49,12 +49,12 @@ def i2pd_lines(router: RouterTable) -> Mapping[str, list[str]]:
 
 def java_lines(router: RouterTable) -> Mapping[str, list[str]]:
     """Return the lines for a Java router, by file."""
-    i2cp, sam = i2pd_settings(router.i2cp), i2pd_settings(router.sam)
+    (i2cp_host, i2cp_port), (sam_host, sam_port) = host_and_port(router.i2cp), host_and_port(router.sam)
     files = {}
     if router.i2cp != _JAVA_I2CP:
-        files[JAVA_ROUTER] = [f"i2cp.hostname={i2cp['address']}", f"i2cp.port={i2cp['port']}"]
+        files[JAVA_ROUTER] = [f"i2cp.hostname={i2cp_host}", f"i2cp.port={i2cp_port}"]
     files[JAVA_SAM] = ["clientApp.0.startOnLoad=true"]
     if router.sam != _JAVA_SAM or router.i2cp != _JAVA_I2CP:
-        to_router = f"i2cp.tcp.host={i2cp['address']} i2cp.tcp.port={i2cp['port']}"
-        files[JAVA_SAM].append(f"clientApp.0.args=sam.keys {sam['address']} {sam['port']} {to_router}")
+        to_router = f"i2cp.tcp.host={i2cp_host} i2cp.tcp.port={i2cp_port}"
+        files[JAVA_SAM].append(f"clientApp.0.args=sam.keys {sam_host} {sam_port} {to_router}")
     return files

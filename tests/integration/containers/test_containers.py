@@ -18,9 +18,10 @@ from integration.containers.__main__ import FOLDER, MUST_VARIABLE, main
 from integration.containers.container_farm import published
 from integration.containers.engine import Engine, EngineError
 from integration.containers.images import COMPOSE, DOCKERFILES, alone, build
-from integration.containers.project import Project, wait_for
+from integration.containers.project import Project
 from integration.harness.local_farm import NotSeenError
 from integration.harness.pytest_outcomes import Outcome
+from integration.harness.waiting import wait_for
 from integration.testnet.namespace import MissingError, inside
 from tests.tier import mostly_slow
 
