@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -66,6 +67,10 @@ _WARNS_OF_PANDAS_3: Final = "PySpark does not yet fully support pandas >= 3"
 _RETYPED: Final = re.compile(r"SchemaColumnConvertNotSupportedException: column: \[([^\]]{1,200})\]")
 NO_SPACE: Final = os.strerror(errno.ENOSPC)
 """The words by which Java and Python say that a disk is full."""
+_NO_LOCALHOST: Final = (
+    "Spark does not start: this machine has no address for the name localhost. Write the line `127.0.0.1 localhost` "
+    "into /etc/hosts."
+)
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """These loggers write kilobytes of the JVM's stack to standard error, also for errors that the pipeline reports."""
 # No other machine needs to reach a Spark that runs wholly here. On a cluster, the executors connect to the driver.
@@ -148,6 +153,10 @@ def start(options: SessionOptions) -> "SparkSession":
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
+    except socket.gaierror as error:
+        if options.remote is None and is_local(options):  # PySpark itself listens at this name
+            raise PipelineError(_NO_LOCALHOST) from None
+        raise not_started(options, error) from None
     except (PySparkException, RuntimeError, ValueError) as error:
         raise not_started(options, error) from None
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,15 @@ def test_a_token_in_an_address_is_not_repeated() -> None:
     assert str(not_started(SessionOptions(), RuntimeError("why\nat x"))).startswith(
         "Spark does not start on this machine: why. Check --master"
     )
+
+
+def test_a_machine_without_the_name_localhost_is_told_what_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_name(builder: object) -> SparkSession:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", no_name)
+    with pytest.raises(PipelineError, match=r"no address for the name localhost.* /etc/hosts"):
+        start(SessionOptions())
 
 
 def test_an_error_is_raised_and_not_logged_too(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
