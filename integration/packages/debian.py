@@ -17,6 +17,8 @@ from integration.packages.programs import ROOT, PackageError, run
 
 SCRIPTS: Final = ("postinst", "prerm", "postrm")
 HOME: Final = Path("usr/lib/gf-i2p")
+RESTART: Final = "restart_servers.py"
+_FILES: Final = ROOT / "packaging/debian"
 _UNIT: Final = "gf-i2p@.service"
 _PROGRAM: Final = """\
 #!/usr/lib/gf-i2p/bin/python3 -I
@@ -101,7 +103,7 @@ def make_package(site: Path, version: str, folder: Path, epoch: int) -> Path:
         (stage / "DEBIAN").mkdir()
         (stage / "DEBIAN/control").write_text(control)
         for script in SCRIPTS:
-            shutil.copy(ROOT / "packaging/debian" / script, stage / "DEBIAN" / script)
+            shutil.copy(_FILES / script, stage / "DEBIAN" / script)
         _same_everywhere(stage, epoch)
         run(
             # One thread, for a packing in parallel has other bytes.
@@ -121,7 +123,8 @@ def _lay_out(stage: Path, site: Path, version: str, epoch: int) -> None:
     (home / "bin/python3").symlink_to("/usr/bin/python3")
     texts = {
         "usr/bin/gf-i2p": _PROGRAM,
-        f"lib/systemd/system/{_UNIT}": (ROOT / "packaging/debian" / _UNIT).read_text(),
+        f"lib/systemd/system/{_UNIT}": (_FILES / _UNIT).read_text(),
+        str(HOME / RESTART): (_FILES / RESTART).read_text(),
         "usr/share/doc/gf-i2p/copyright": (ROOT / "LICENSE").read_text(),
     }
     for shell, place in {

@@ -1,0 +1,65 @@
+"""Watches the servers of one farm while a package is upgraded, and counts those that are out of the farm at once."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.cli.shared.local_client import request
+
+_PAUSE: Final = 0.02
+"""Seconds between two looks."""
+
+
+@dataclass
+class Watched:
+    """What was seen. The order is that of time; the same sight stands once."""
+
+    out: list[set[int]] = field(default_factory=list)
+    """Numbers of the servers that were out of the farm at once."""
+    looks: int = 0
+
+
+@contextlib.contextmanager
+def watched(directories: dict[int, Path], commit: int) -> Iterator[Watched]:
+    """Look at all servers again and again while the block runs, from outside of their machine.
+
+    A server is out while it does not answer, reaches no majority, or does not know yet that the entry at index `commit`
+    is committed. A short election is no such time.
+    """
+    seen, over = Watched(), threading.Event()
+
+    async def look() -> None:
+        while not over.is_set():
+            answers = await asyncio.gather(*(_status(directory) for directory in directories.values()))
+            out = {number for number, answer in zip(directories, answers, strict=True) if _is_out(answer, commit)}
+            seen.looks += 1
+            if not seen.out or seen.out[-1] != out:
+                seen.out.append(out)
+            await asyncio.sleep(_PAUSE)
+
+    watcher = threading.Thread(target=lambda: asyncio.run(look()), name="farm watch")
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        watcher.join()
+
+
+async def _status(directory: Path) -> dict[str, Any] | None:
+    try:
+        answer: dict[str, Any] = await request(directory, "GET", "/v1/status", seconds=5)
+    except CommandError:
+        return None
+    return answer
+
+
+def _is_out(status: dict[str, Any] | None, commit: int) -> bool:
+    return (
+        status is None or status["quorum"]["reachable"] < status["quorum"]["needed"] or status["log"]["commit"] < commit
+    )
