@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.local_client import request
+from integration.harness.waiting import wait_for
 
 _PAUSE: Final = 0.02
 """Seconds between two looks."""
@@ -21,30 +22,33 @@ class Watched:
 
     out: list[set[int]] = field(default_factory=list)
     """Numbers of the servers that were out of the farm at once."""
-    looks: int = 0
 
 
 @contextlib.contextmanager
 def watched(directories: dict[int, Path], commit: int) -> Iterator[Watched]:
     """Look at all servers again and again while the block runs, from outside of their machine.
 
+    The block begins when all servers are in the farm. Raises `NotSeenError` when they are not within a minute.
     A server is out while it does not answer, reaches no majority, or does not know yet that the entry at index `commit`
     is committed. A short election is no such time.
     """
     seen, over = Watched(), threading.Event()
+    whole = threading.Event()
 
     async def look() -> None:
         while not over.is_set():
             answers = await asyncio.gather(*(_status(directory) for directory in directories.values()))
             out = {number for number, answer in zip(directories, answers, strict=True) if _is_out(answer, commit)}
-            seen.looks += 1
-            if not seen.out or seen.out[-1] != out:
+            if not out:
+                whole.set()
+            if whole.is_set() and (not seen.out or seen.out[-1] != out):
                 seen.out.append(out)
             await asyncio.sleep(_PAUSE)
 
     watcher = threading.Thread(target=lambda: asyncio.run(look()), name="farm watch")
     watcher.start()
     try:
+        wait_for("all servers are in the farm", 60, whole.is_set, poll=_PAUSE)
         yield seen
     finally:
         over.set()

@@ -1,6 +1,7 @@
 """An upgrade of Debian's package restarts one server after the other, and waits until each is back in its farm.
 
-`systemctl`, `runuser` and the program are made up. A server says one status after the other; the last one stays.
+`systemctl`, `deb-systemd-invoke`, `runuser` and the program are made up. A server says one status after the other; the
+last one stays.
 """
 
 import json
@@ -13,15 +14,14 @@ import pytest
 
 DEBIAN = Path(__file__).parents[2] / "packaging/debian"
 SYSTEMCTL = """\
-case $1 in
-list-units)
-    [ "$4" = --state=active ] && cd {0}/servers || exit 1
-    for each in *; do echo "gf-i2p@$each.service loaded active"; done ;;
-restart)
-    echo "restart $2" >>{0}/called
-    name=${{2#gf-i2p@}}; name=${{name%.service}}
-    cd {0}/servers/$name && rm -r now && mv after now && [ ! -e broken ] ;;
-esac
+[ "$1 $4" = "list-units --state=active" ] && cd {0}/servers || exit 1
+for each in *; do echo "gf-i2p@$each.service loaded active"; done
+"""
+INVOKE = """\
+echo "$*" >>{0}/called
+[ "$1" = restart ] || exit 1
+name=${{2#gf-i2p@}}; name=${{name%.service}}
+cd {0}/servers/$name && rm -r now && mv after now && [ ! -e broken ]
 """
 RUNUSER = """\
 [ "$1 $2 $3" = "-u gf-i2p --" ] || exit 99
@@ -58,7 +58,7 @@ class Machine:
         (directory / "called").touch()
         programs = directory / "programs"
         programs.mkdir()
-        for name, text in {"systemctl": SYSTEMCTL, "runuser": RUNUSER}.items():
+        for name, text in {"systemctl": SYSTEMCTL, "deb-systemd-invoke": INVOKE, "runuser": RUNUSER}.items():
             (programs / name).write_text(f"#!/bin/sh\n{text.format(directory)}")
             (programs / name).chmod(0o755)
 
