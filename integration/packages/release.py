@@ -28,7 +28,7 @@ def released_version(tree: Path) -> str:
 
 
 def changed_files(tree: Path) -> str:
-    """Return the files of a clone that differ from its commit, a line for each; new files, too, unless git ignores them.
+    """Return the files of a clone that differ from its commit, one a line; new ones, too, unless git ignores them.
 
     Raises `NotReleasableError` for a tree without git.
     """

@@ -83,7 +83,7 @@ def lacking(before: View | None, now: View | None, commit: int) -> str | None:
         return "it does not answer yet"
     if before is None or before.healthy:
         if not now.healthy:
-            return "it has no leader and no majority yet"
+            return "it has no leader with a majority yet"
         if now.commit < commit:
             return f"it is {commit - now.commit} entries behind"
     if before is not None and (away := (before.connected & now.members) - now.connected):

@@ -127,6 +127,8 @@ def test_a_purge_removes_a_directory_with_nothing_of_the_operator(
         ("1.0.0rc1", "1.0.0~rc1", "1.0.0"),
         ("1.0.0b2", "1.0.0~b2", "1.0.0rc1"),
         ("0.1.1.dev37", "0.1.1~dev37", "0.1.1"),
+        ("1.0.1.dev0+changed", "1.0.1~dev0+changed", "1.0.1"),
+        ("1.0.0+changed", "1.0.0+changed", "1.0.1"),
     ],
 )
 def test_what_comes_before_a_release_sorts_before_it(before: str, debian: str, release: str) -> None:

@@ -38,7 +38,7 @@ exit 3
 
 
 def status(own: int, *, leader: int | None = 1, away: tuple[int, ...] = (), commit: int = 7) -> dict[str, Any]:
-    """What server `own` of three says."""
+    """Return the status of server `own` of three."""
     servers = [{"id": each, "endpoint": f"tcp://127.0.0.1:{each}", "connected": each not in away} for each in (1, 2, 3)]
     return {
         "cluster": "farm",
@@ -123,7 +123,7 @@ def test_the_next_server_waits_until_the_farm_is_whole(machine: Machine) -> None
     assert called[first:second].count("ask a") == 5
     for lack in (
         "it does not answer yet",
-        "it has no leader and no majority yet",
+        "it has no leader with a majority yet",
         "it does not reach server 3 yet",
         "it is 2 entries behind",
     ):
@@ -152,7 +152,7 @@ def test_a_farm_that_does_not_become_whole_keeps_its_other_servers(machine: Mach
     machine.server("c", status(1))
     restarted, said = machine.restarted(seconds=0)
     assert restarted == units("a")
-    assert "gf-i2p@a.service is not back in its farm after 0 s: it has no leader and no majority yet." in said
+    assert "gf-i2p@a.service is not back in its farm after 0 s: it has no leader with a majority yet." in said
     assert "    sudo -u gf-i2p gf-i2p status /var/lib/gf-i2p/a\n" in said
     assert said.index("sudo systemctl restart gf-i2p@b.service") < said.index("sudo systemctl restart gf-i2p@c.service")
 
@@ -183,7 +183,7 @@ def test_a_server_whose_older_version_said_nothing_of_use_must_be_healthy(machin
     restarted, said = machine.restarted()
     assert restarted == units("a", "b")
     assert "it does not answer yet" in said
-    assert "it has no leader and no majority yet" in said
+    assert "it has no leader with a majority yet" in said
 
 
 def test_two_farms_of_one_name_do_not_wait_for_each_other(machine: Machine) -> None:
