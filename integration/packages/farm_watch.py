@@ -32,20 +32,23 @@ def watched(directories: dict[int, Path], commit: int) -> Iterator[Watched]:
     A server is out while it does not answer, reaches no majority, or does not know yet that the entry at index `commit`
     is committed. A short election is no such time.
     """
-    seen, over = Watched(), threading.Event()
-    whole = threading.Event()
+    seen, over, whole = Watched(), threading.Event(), threading.Event()
+    out = set(directories)
 
-    async def look() -> None:
+    async def look(number: int) -> None:
         while not over.is_set():
-            answers = await asyncio.gather(*(_status(directory) for directory in directories.values()))
-            out = {number for number, answer in zip(directories, answers, strict=True) if _is_out(answer, commit)}
+            (out.add if _is_out(await _status(directories[number]), commit) else out.discard)(number)
             if not out:
                 whole.set()
             if whole.is_set() and (not seen.out or seen.out[-1] != out):
-                seen.out.append(out)
+                seen.out.append(set(out))
             await asyncio.sleep(_PAUSE)
 
-    watcher = threading.Thread(target=lambda: asyncio.run(look()), name="farm watch")
+    async def look_at_all() -> None:
+        # Each by itself: a server that does not answer must not hide what happens to the others meanwhile.
+        await asyncio.gather(*map(look, directories))
+
+    watcher = threading.Thread(target=lambda: asyncio.run(look_at_all()), name="farm watch")
     watcher.start()
     try:
         wait_for("all servers are in the farm", 60, whole.is_set, poll=_PAUSE)
