@@ -312,6 +312,7 @@ docs: $(VENV)/.test
 ## Release ------------------------------------------------------------------------------------------------------------
 
 # Wheel, source, Debian package, list of parts (SBOM), constraints and SHA256SUMS, in dist/. The same commit gives the same bytes.
+# A changed tree gives files whose version ends with +changed.
 DIST ?= dist
 dist: $(VENV)/.test
 	@$(BIN)/python -m integration.packages.distribution $(DIST)

@@ -5,11 +5,14 @@ modules of one version of Python, and depends on that version: on Debian 12, mak
 """
 
 import gzip
+import hashlib
 import os
 import re
 import shutil
 import sys
 import tempfile
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +20,8 @@ from integration.packages.programs import ROOT, PackageError, run
 
 SCRIPTS: Final = ("postinst", "prerm", "postrm")
 HOME: Final = Path("usr/lib/gf-i2p")
+RESTART: Final = "restart_servers.py"
+_FILES: Final = ROOT / "packaging/debian"
 _UNIT: Final = "gf-i2p@.service"
 _PROGRAM: Final = """\
 #!/usr/lib/gf-i2p/bin/python3 -I
@@ -40,18 +45,27 @@ Suggests: i2pd
 Section: net
 Priority: optional
 Description: Garlic Farm server for I2P
- The routers of one I2P service agree, by Raft, on who is alive and who publishes
- the service's Meta LeaseSet2 (I2P proposal 150).
+ The routers of one I2P service agree, by Raft, on who is alive and who
+ publishes the service's Meta LeaseSet2 (I2P proposal 150).
  .
  The unit gf-i2p@NAME runs the server whose directory is /var/lib/gf-i2p/NAME.
 """
-_MAINTAINER: Final = "gf-i2p <gf-i2p@localhost>"
+_MAINTAINER: Final = "gf-i2p maintainers <none@gf-i2p.invalid>"
+"""Debian wants an address. The project has none for mail: SECURITY.md says where to write."""
+_CHANGES: Final = """\
+gf-i2p ({version}) unstable; urgency=medium
+
+  * What is new, and what to do: /usr/share/doc/gf-i2p/CHANGELOG.md.gz
+
+ -- {maintainer}  {date}
+"""
+"""Debian's programs read this form only."""
 
 
 def debian_version(version: str) -> str:
     """Return Debian's form of a Python version: what comes before 1.0 sorts before 1.0.
 
-    1.0rc1 and 1.0.dev3 become 1.0~rc1 and 1.0~dev3.
+    1.0rc1 and 1.0.dev3 become 1.0~rc1 and 1.0~dev3. A local part, as in 1.0+changed, is Debian's, too.
     """
     return re.sub(r"\.?((?:a|b|rc|dev)\d+)", r"~\1", version)
 
@@ -98,10 +112,12 @@ def make_package(site: Path, version: str, folder: Path, epoch: int) -> Path:
             minor=f"{major}.{minor}",
             next_minor=f"{major}.{minor + 1}",
         )
+        sums = [f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.relative_to(stage)}\n" for path in sorted(files)]
         (stage / "DEBIAN").mkdir()
+        (stage / "DEBIAN/md5sums").write_text("".join(sums))  # for `dpkg --verify`: what has changed on the disk?
         (stage / "DEBIAN/control").write_text(control)
         for script in SCRIPTS:
-            shutil.copy(ROOT / "packaging/debian" / script, stage / "DEBIAN" / script)
+            shutil.copy(_FILES / script, stage / "DEBIAN" / script)
         _same_everywhere(stage, epoch)
         run(
             # One thread, for a packing in parallel has other bytes.
@@ -118,10 +134,12 @@ def _lay_out(stage: Path, site: Path, version: str, epoch: int) -> None:
     shutil.copytree(site, home / f"lib/python{major}.{minor}/site-packages", symlinks=True)
     (home / "pyvenv.cfg").write_text(_SETTINGS)
     (home / "bin").mkdir()
-    (home / "bin/python3").symlink_to("/usr/bin/python3")
+    (home / "bin/python3").symlink_to("../../../bin/python3")
     texts = {
         "usr/bin/gf-i2p": _PROGRAM,
-        f"lib/systemd/system/{_UNIT}": (ROOT / "packaging/debian" / _UNIT).read_text(),
+        f"lib/systemd/system/{_UNIT}": (_FILES / _UNIT).read_text(),
+        str(HOME / RESTART): (_FILES / RESTART).read_text(),
+        "usr/share/lintian/overrides/gf-i2p": (_FILES / "lintian-overrides").read_text(),
         "usr/share/doc/gf-i2p/copyright": (ROOT / "LICENSE").read_text(),
     }
     for shell, place in {
@@ -134,11 +152,17 @@ def _lay_out(stage: Path, site: Path, version: str, epoch: int) -> None:
         (stage / place).write_text(text)
     packed = {
         "usr/share/man/man1/gf-i2p.1.gz": _manual(site, version, epoch),
-        "usr/share/doc/gf-i2p/changelog.gz": (ROOT / "CHANGELOG.md").read_bytes(),
+        "usr/share/doc/gf-i2p/changelog.gz": _changes(version, epoch).encode(),
+        "usr/share/doc/gf-i2p/CHANGELOG.md.gz": (ROOT / "CHANGELOG.md").read_bytes(),
     }
     for place, content in packed.items():
         (stage / place).parent.mkdir(parents=True, exist_ok=True)
         (stage / place).write_bytes(gzip.compress(content, mtime=0))
+
+
+def _changes(version: str, epoch: int) -> str:
+    date = format_datetime(datetime.fromtimestamp(epoch, UTC))
+    return _CHANGES.format(version=debian_version(version), maintainer=_MAINTAINER, date=date)
 
 
 def _manual(site: Path, version: str, epoch: int) -> bytes:

@@ -1,4 +1,8 @@
-"""`make dist`: wheel, source, Debian package, SBOM, constraints and SHA256SUMS, from this source tree."""
+"""`make dist`: wheel, source, Debian package, SBOM, constraints and SHA256SUMS, from this source tree.
+
+Files of a clean clone are those of its commit. When a file of the tree differs from the commit, the version ends with
+"+changed": nobody takes one for the other.
+"""
 
 import argparse
 import hashlib
@@ -14,7 +18,9 @@ from typing import Final
 
 from integration.packages.debian import install, make_package
 from integration.packages.programs import ROOT, PackageError, run
+from integration.packages.release import NotReleasableError, changed_files
 
+CHANGED: Final = "+changed"
 _OURS: Final = ("gf_i2p-*", "gf-i2p_*.deb", "SHA256SUMS")
 _COMMENT: Final = re.compile(r"^\s*#.*\n", re.MULTILINE)
 _EXTRAS: Final = re.compile(r"\[[^\]]*\]==")
@@ -78,13 +84,30 @@ def source_epoch() -> int:
     return int(run(["git", "log", "-1", "--format=%ct"]))
 
 
+def marked_version(tree: Path) -> str:
+    """Return the version of a tree, with a local part (PEP 440) when a file differs from the commit.
+
+    A tree without git has its version, too: nobody knows whether a file there has changed.
+    """
+    version = run([sys.executable, "-m", "hatchling", "version"], tree).strip()
+    try:
+        changed = changed_files(tree)
+    except NotReleasableError:
+        return version
+    if changed:
+        _say(f"these files differ from the commit, so the version is marked:\n{changed}")
+        return version + CHANGED
+    return version
+
+
 def build_python(folder: Path, epoch: int) -> list[Path]:
     """Build wheel and source in `folder`. Neither has files that git ignores."""
-    _say("building wheel and source")
+    version = marked_version(ROOT)
+    _say(f"building wheel and source of {version}")
     before = os.umask(0o022)  # an archive has the modes of the files
     try:
         command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(folder)]
-        run(command, SOURCE_DATE_EPOCH=str(epoch))
+        run(command, SOURCE_DATE_EPOCH=str(epoch), SETUPTOOLS_SCM_PRETEND_VERSION=version)
     finally:
         os.umask(before)
     return sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])

@@ -18,14 +18,21 @@ class NotReleasableError(Exception):
 
 def released_version(tree: Path) -> str:
     """Return the version of a tree, without the "v" of the tag. Raises `NotReleasableError`."""
-    changed = _git(tree, "status", "--porcelain", "--untracked-files=normal")
-    if changed:
+    if changed := changed_files(tree):
         raise NotReleasableError(f"the tree is not clean. Commit these first, or take a fresh clone:\n{changed}")
     tags = [tag for tag in _git(tree, "tag", "--points-at", "HEAD").split() if TAG.fullmatch(tag)]
     if len(tags) != 1:
         found = f"{len(tags)} tags of a version: {', '.join(tags)}" if tags else "no tag of a version"
         raise NotReleasableError(f"the commit has {found}. Give it one: git tag -a v1.2.3")
     return tags[0][1:]
+
+
+def changed_files(tree: Path) -> str:
+    """Return the files of a clone that differ from its commit, one a line; new ones, too, unless git ignores them.
+
+    Raises `NotReleasableError` for a tree without git.
+    """
+    return _git(tree, "status", "--porcelain", "--untracked-files=normal")
 
 
 def _git(tree: Path, *words: str) -> str:

@@ -1,5 +1,6 @@
 """The Debian package in a clean root with systemd: installed, started, killed, upgraded, removed, purged."""
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,15 @@ import pytest
 from integration.containers.__main__ import cache_directory
 from integration.harness.waiting import wait_for
 from integration.packages.clean_root import CleanRoot, booted, lacking
+from integration.packages.farm_watch import watched
 
 UNITS = [f"gf-i2p@server-{number}.service" for number in (1, 2, 3)]
 STATE = "/var/lib/gf-i2p"
+SLOW = """\
+[Service]
+ExecStartPost=+/bin/sh -c 'kill -STOP $MAINPID; (sleep 8; kill -CONT $MAINPID) >/dev/null 2>&1 &'
+"""
+"""A unit that is active, and whose server takes part in the farm only 8 s later, as after a long time away."""
 
 pytestmark = [pytest.mark.timeout(1800)]
 
@@ -90,12 +97,22 @@ def test_life_of_a_package(dist: Path, root: CleanRoot, tmp_path: Path) -> None:
     assert f"{UNITS[2]}: Watchdog timeout" in root.run("journalctl", "--boot")
     wait_for("it is ready again", 60, lambda: shown(root, UNITS[2], "ActiveState") == "active")
 
+    slow = root.directory / "etc/systemd/system/gf-i2p@.service.d"
+    slow.mkdir()
+    (slow / "slow.conf").write_text(SLOW)
+    root.run("systemctl", "daemon-reload")
     mains = [shown(root, unit, "MainPID") for unit in UNITS]
     later = bring(root, next_version(package(dist), tmp_path))
-    root.run("dpkg", "--install", later)
+    posted = json.loads(root.run("gf-i2p", "post", f"{STATE}/server-1", "just before", "--json"))["index"]
+    with watched({number: root.directory / STATE[1:] / f"server-{number}" for number in (1, 2, 3)}, posted) as seen:
+        said = root.run("dpkg", "--install", later)
+    assert [unit for unit in UNITS if f"restarting {unit}" in said] == UNITS, said
+    assert "No further server" not in said
+    assert set().union(*seen.out) == {1, 2, 3}, "the watcher has seen each restart"
+    assert max(map(len, seen.out)) == 1, f"at most one server is away at any time: {seen.out}"
     assert [shown(root, unit, "ActiveState") for unit in UNITS] == ["active"] * 3
     assert not set(mains) & {shown(root, unit, "MainPID") for unit in UNITS}, "all run the new version"
-    wait_for("a leader", 60, lambda: has_leader(root, 2))
+    assert has_leader(root, 2)
     assert "before" in root.run("gf-i2p", "entries", f"{STATE}/server-2")
 
     root.run("dpkg", "--remove", "gf-i2p")
@@ -105,8 +122,8 @@ def test_life_of_a_package(dist: Path, root: CleanRoot, tmp_path: Path) -> None:
     assert root.run("getent", "passwd", "gf-i2p"), "whose directories these are"
     assert f"{STATE}/server-1/gf-i2p.toml" in root.files()
 
-    # The operator removes the directories; then the package leaves nothing.
-    root.run("sh", "-c", f"rm -rf {STATE}/* {STATE}/.gitignore /etc/systemd/system/{UNITS[2]}.d")
+    # The operator removes the directories; then the package leaves nothing, also none of what `init` wrote unasked.
+    root.run("sh", "-c", f"rm -rf {STATE}/* /etc/systemd/system/{UNITS[2]}.d /etc/systemd/system/gf-i2p@.service.d")
     root.run("dpkg", "--install", first)
     root.run("dpkg", "--purge", "gf-i2p")
     root.run("rm", first, later)

@@ -70,3 +70,20 @@ def test_a_plain_copy_says_that_its_version_is_unknown(tmp_path: Path) -> None:
     shutil.rmtree(source / ".git")
     (name,) = build(source, tmp_path / "built", "wheel")
     assert program_version(tmp_path / "built" / name) == "version = '0.0'\n"
+
+
+@pytest.mark.parametrize(
+    ("changed", "version"), [(None, "7.8.9"), ("README.md", "7.8.10.dev0+changed"), ("new.md", "7.8.9+changed")]
+)
+def test_the_files_of_a_changed_tree_are_marked(tmp_path: Path, changed: str | None, version: str) -> None:
+    source = clone(tmp_path / "one")
+    if changed is not None:
+        with (source / changed).open("a") as file:
+            file.write("another line\n")
+    command = [sys.executable, "-m", "integration.packages.distribution", "dist", "--only", "python"]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    assert {file.name for file in (source / "dist").iterdir()} == {
+        f"gf_i2p-{version}.tar.gz",
+        f"gf_i2p-{version}-py3-none-any.whl",
+    }
+    assert program_version(source / "dist" / f"gf_i2p-{version}-py3-none-any.whl") == f"version = '{version}'\n"

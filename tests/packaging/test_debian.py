@@ -11,8 +11,9 @@ from packaging.requirements import Requirement
 
 from gf_i2p.node.farm_tasks import CLOSE_SECONDS, FINISH_SECONDS, RESIGN_SECONDS
 from gf_i2p.node.files.file_names import CONFIG_FILE
+from gf_i2p.node.files.templates import GITIGNORE, GITIGNORE_OF_SERVER
 from gf_i2p.node.node import STOP_SECONDS
-from integration.packages.debian import SCRIPTS, debian_version
+from integration.packages.debian import HOME, RESTART, SCRIPTS, debian_version
 from integration.packages.distribution import clear, constraints
 
 ROOT = Path(__file__).parents[2]
@@ -55,46 +56,68 @@ def test_the_scripts_can_be_read(script: str) -> None:
     subprocess.run(["sh", "-n", str(DEBIAN / script)], check=True)
 
 
-def upgraded(directory: Path, *, starts: bool) -> tuple[list[str], str]:
-    """Run `postinst` beside a systemd with two servers that is made up; return the units restarted, and what was said.
+def run_script(directory: Path, script: str, action: str, **programs: str) -> tuple[list[str], str]:
+    """Run a maintainer script beside programs that are made up; return the calls of these, and what was said.
 
-    The script gets other paths than those of the machine.
+    The script has hardly an environment, as under dpkg, and other paths than those of the machine.
     """
-    called, programs = directory / "called", directory / "programs"
-    programs.mkdir()
+    called, folder = directory / "called", directory / "programs"
+    folder.mkdir()
     called.touch()
-    for name, text in {
-        "getent": "exit 0",
-        "systemctl": f"""case $1 in
-list-units) echo 'gf-i2p@a.service loaded active'; echo 'gf-i2p@b.service loaded active' ;;
-restart) echo "$2" >>{called}; exit {0 if starts else 1} ;;
-esac""",
+    for name, text in programs.items():
+        (folder / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{called}\n{text}\n')
+        (folder / name).chmod(0o755)
+    text = (DEBIAN / script).read_text()
+    for place, there in {
+        "/run/systemd/system": directory,
+        "/var/lib/gf-i2p": directory / "state",
+        "/etc/systemd/system": directory / "units",
+        "/usr/bin/python3": folder / "python3",
     }.items():
-        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
-        (programs / name).chmod(0o755)
-    script = (DEBIAN / "postinst").read_text()
-    for place in ("/run/systemd/system", "/var/lib/gf-i2p"):
-        assert place in script
-        script = script.replace(place, str(directory))
-    script = script.replace("/usr/bin/python3", "true")
+        text = text.replace(place, str(there))
     done = subprocess.run(
-        ["sh", "-c", script, "postinst", "configure"],
-        env={"PATH": f"{programs}:/usr/bin:/bin"},
+        ["sh", "-c", text, script, action],
+        env={"PATH": f"{folder}:/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=True,
     )
-    return called.read_text().split(), done.stderr
+    return called.read_text().splitlines(), done.stderr
 
 
-def test_an_upgrade_restarts_one_server_after_the_other(tmp_path: Path) -> None:
-    assert upgraded(tmp_path, starts=True) == (["gf-i2p@a.service", "gf-i2p@b.service"], "")
+def test_an_upgrade_restarts_the_servers_when_all_else_is_done(tmp_path: Path) -> None:
+    calls, said = run_script(tmp_path, "postinst", "configure", getent="", install="", systemctl="", python3="")
+    assert calls[-2:] == ["systemctl daemon-reload", f"python3 -I /{HOME / RESTART}"]
+    assert said == ""
 
 
-def test_an_upgrade_that_starts_no_server_leaves_the_other_servers_running(tmp_path: Path) -> None:
-    units, said = upgraded(tmp_path, starts=False)
-    assert units == ["gf-i2p@a.service"]
-    assert "journalctl -u gf-i2p@a.service" in said
+def test_an_upgrade_is_done_when_its_restarts_fail(tmp_path: Path) -> None:
+    said = run_script(tmp_path, "postinst", "configure", getent="", install="", systemctl="", python3="exit 1")[1]
+    assert "gf-i2p: not all servers were restarted" in said
+
+
+@pytest.mark.parametrize(
+    ("files", "left"),
+    [
+        ({}, False),
+        ({".gitignore": GITIGNORE}, False),
+        ({".gitignore": GITIGNORE_OF_SERVER}, False),
+        ({".gitignore": "# of the operator\n"}, True),
+        ({".gitignore": GITIGNORE, "server-1": "keys"}, True),
+        ({"server-1": "keys"}, True),
+    ],
+)
+def test_a_purge_removes_a_directory_with_nothing_of_the_operator(
+    tmp_path: Path, files: dict[str, str], left: bool
+) -> None:
+    (tmp_path / "state").mkdir()
+    for name, text in files.items():
+        (tmp_path / "state" / name).write_text(text)
+    calls, said = run_script(tmp_path, "postrm", "purge", getent="", userdel="", systemctl="")
+    assert (tmp_path / "state").exists() is left
+    assert ("userdel gf-i2p" not in calls) is left
+    assert ("the user gf-i2p stay" in said) is left
+    assert {path.name for path in tmp_path.glob("state/*")} == (set(files) if left else set())
 
 
 @pytest.mark.parametrize(
@@ -104,6 +127,8 @@ def test_an_upgrade_that_starts_no_server_leaves_the_other_servers_running(tmp_p
         ("1.0.0rc1", "1.0.0~rc1", "1.0.0"),
         ("1.0.0b2", "1.0.0~b2", "1.0.0rc1"),
         ("0.1.1.dev37", "0.1.1~dev37", "0.1.1"),
+        ("1.0.1.dev0+changed", "1.0.1~dev0+changed", "1.0.1"),
+        ("1.0.0+changed", "1.0.0+changed", "1.0.1"),
     ],
 )
 def test_what_comes_before_a_release_sorts_before_it(before: str, debian: str, release: str) -> None:
