@@ -20,6 +20,7 @@ from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.farm.admission import INSIDE, Admission
 from gf_i2p.node.clock import now_ms
+from gf_i2p.node.files.checked_read import check_not_root
 from gf_i2p.node.files.farm_setup import check_absent, new_server
 from gf_i2p.node.membership.invitation import server_text, table_of_new
 from gf_i2p.node.membership.join_code import MAX_CODE, JoinCode, JoinCodeError, Joined, write
@@ -64,6 +65,7 @@ def run(options: argparse.Namespace) -> Answer:
             "can see arguments",
             code=Exit.USAGE,
         )
+    check_not_root(options.directory or Path.cwd())  # before the farm admits a server
     try:
         code = JoinCode.parse(_read_code())
         access = code.access(options.proxy, options.way)
