@@ -130,9 +130,15 @@ def _changes(before: _Picture, now: _Picture, state: FarmState) -> Iterator[str]
 def _new_publisher(before: _Picture, now: _Picture, state: FarmState) -> str:
     if now.publisher is None:
         return f"nobody publishes: {why_publisher(state)}"
-    old = before.publisher
-    why_not = state.choice.why_not.get(old) if old is not None and old != now.publisher else None
-    why = why_publisher(state) if why_not is None else f"of server {old}, {why_not}"
+    old = before.publisher if before.mode == now.mode and before.publisher != now.publisher else None
+    why_not = None if old is None else state.choice.why_not.get(old)
+    if why_not is not None:
+        if now.mode == "failover":
+            return f"server {now.publisher} serves, and server {old} no longer does: {why_not}"
+        if now.mode == "dry-run":
+            return f"server {now.publisher} would publish, and server {old} would no longer publish: {why_not}"
+        return f"server {now.publisher} publishes, and server {old} no longer does: {why_not}"
+    why = why_publisher(state)
     if now.mode == "failover":
         return f"server {now.publisher} serves: {why}"
     if now.mode == "dry-run":

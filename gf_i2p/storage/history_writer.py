@@ -388,7 +388,9 @@ class History:
 
     def _resume(self, newest: HistoryFile) -> None:
         """Check the newest file, cut its unsynced end, and go on writing behind its last good line."""
-        self._descriptor = os.open(newest.plain, os.O_RDWR | os.O_CLOEXEC)
+        if newest.plain.is_symlink():
+            raise HistoryError(f"{newest.plain} is a link: put the file itself there, which the node goes on writing")
+        self._descriptor = os.open(newest.plain, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         with open(self._descriptor, "rb", closefd=False) as file:
             scan = Scan(newest.plain, file, newest.first, may_be_torn=True)
             for line in scan:

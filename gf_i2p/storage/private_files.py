@@ -1,5 +1,6 @@
 """Writes files that only their owner can read, makes files and their names durable, and locks a database."""
 
+import errno
 import fcntl
 import os
 import time
@@ -10,9 +11,12 @@ from secrets import token_hex
 from typing import Final
 
 from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.ownership import why_not_root
 
 _POLL_SECONDS: Final = 0.02
 _ZEROS: Final = bytes(1 << 20)
+_LOCK_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""A lock is a file of its own. A link could name the lock of another database, and a pipe would wait for a reader."""
 _RUN: Final = token_hex(8)
 """Tells this run of the program from other runs: in a container each run has the same process id."""
 
@@ -159,12 +163,19 @@ def holder(database: Path) -> str | None:
 def holding_run(database: Path) -> str | None:
     """Return a text that identifies the run of a program that holds a database's `Lock`; None: no process holds it.
 
-    The text has the process id and a random token. Older versions write the process id alone.
+    The text has the process id and a random token. Older versions write the process id alone. Raises `StorageError`
+    when the lock is a link, and when root asks about a database of another user.
     """
+    path = _lock_of(database)
+    _check_may_lock(path)
     try:
-        descriptor = os.open(_lock_of(database), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | _LOCK_FLAGS)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise StorageError(_lock_is_a_link(path)) from error
+        raise
     try:
         # The lock is released at once: a node that starts now needs the lock.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -181,14 +192,18 @@ class Lock:
     The lock is on a file of its own, `<name>-lock`. A process loses SQLite's locks on the database when the process
     closes *any* descriptor of the database. So no other code may open the database while SQLite has it open.
 
-    Raises `StorageError` when another process has the lock, or the file cannot be locked.
+    Raises `StorageError` when another process has the lock, or the file cannot be locked, also because the lock is a
+    link, or root asks for the lock of another user.
     """
 
     def __init__(self, database: Path) -> None:
         path = _lock_of(database)
+        _check_may_lock(path)
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _LOCK_FLAGS, 0o600)
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise StorageError(_lock_is_a_link(path)) from error
             raise StorageError(
                 f"{path} cannot be created or opened ({error.strerror}): its directory must exist and belong to the "
                 "user that runs this node"
@@ -222,3 +237,13 @@ def _run_in(descriptor: int) -> str:
 
 def _lock_of(database: Path) -> Path:
     return database.with_name(database.name + "-lock")
+
+
+def _lock_is_a_link(path: Path) -> str:
+    return f"{path} is a link, and a lock must be a file of its own: remove the link, if no node of this log runs"
+
+
+def _check_may_lock(path: Path) -> None:
+    """Raise `StorageError` when root would lock a database of another user."""
+    if (objection := why_not_root(path.parent)) is not None:
+        raise StorageError(objection)

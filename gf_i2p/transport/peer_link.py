@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
-import structlog
-
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.errors import (
     DialError,
@@ -20,6 +18,7 @@ from gf_i2p.transport.errors import (
     dial_error_of,
 )
 from gf_i2p.transport.interface import Transport
+from gf_i2p.transport.library_log import library_logger
 from gf_i2p.transport.login_channel import channel_to
 from gf_i2p.transport.stream_protocol import StreamProtocol
 from gf_i2p.wire.digest import Credentials
@@ -113,7 +112,7 @@ class PeerLink:
         self.failed_attempts = 0
         """Number of failed attempts so far. The transport chooses the way by this number."""
         self._logged_reasons: set[str] = set()  # since the last connection: two ways may fail in turn
-        self._log = structlog.get_logger(__name__).bind(peer=str(endpoint), cluster=cluster)
+        self._log = library_logger(__name__).bind(peer=str(endpoint), cluster=cluster)
 
     @property
     def connected(self) -> bool:

@@ -211,7 +211,7 @@ def test_a_leaf_whose_server_nobody_hears_is_not_listed_anew() -> None:
     farm.admin("exclude", hash=leaf(3).hash)
     farm.admin("include", hash=leaf(3).hash)
     assert farm.listed == {1}
-    assert farm.state.choice.left_out == {leaf(3).hash: "a server hears nothing of 3"}
+    assert farm.state.choice.left_out == {leaf(3).hash: "a server no longer hears 3"}
     farm.says(3)
     farm.lasts(90_000)
     assert farm.listed == {1, 2, 3}

@@ -1,5 +1,6 @@
 """Events of a farm as sentences."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,7 +50,7 @@ def test_a_story_of_a_farm() -> None:
     farm.lasts(240_000, told.note)
     news = told.news()
     taken_over = next(text for text in news if text.startswith("server 2 publishes"))
-    assert taken_over.startswith("server 2 publishes: of server 1, its newest record is ")
+    assert taken_over.startswith("server 2 publishes, and server 1 no longer does: its newest record is ")
     gone = next(text for text in news if text.startswith(f"leaf {address(1)} of 1 is no longer listed: "))
     assert "nothing was heard of 1" in gone
 
@@ -132,3 +133,23 @@ def test_every_log_has_its_events(seed: int) -> None:
             events.note(state, index, state.now_ms or 0)
         assert all(not event.text.endswith(".") and event.text.isprintable() for event in told.after(0))
     assert [event.encode() for event in told.after(0)] == [event.encode() for event in told_again.after(0)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [
+        ("meta", "server 2 publishes, and server 1 no longer does: its newest record is "),
+        ("failover", "server 2 serves, and server 1 no longer does: its newest record is "),
+        ("dry-run", "server 2 would publish, and server 1 would no longer publish: its newest record is "),
+    ],
+)
+def test_a_new_publisher_is_told_in_the_words_of_the_mode(mode: str, text: str) -> None:
+    farm = Farm()
+    for server in (1, 2, 3):
+        farm.reports[server] = {"mode": mode}
+    told = Told(farm)
+    farm.lasts(120_000, told.note)
+    told.news()
+    farm.dead.add(1)
+    farm.lasts(240_000, told.note)
+    assert [each for each in told.news() if each.startswith(text)]

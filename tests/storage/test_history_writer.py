@@ -586,3 +586,11 @@ def test_the_next_process_waits_until_the_present_one_has_finished(tmp_path: Pat
     timer.start()
     open_history(tmp_path / "history").close()
     timer.join()
+
+
+def test_a_history_does_not_go_on_behind_a_link(directory: Path, tmp_path: Path) -> None:
+    open_history(directory).close()
+    (directory / FIRST).rename(tmp_path / "elsewhere")
+    (directory / FIRST).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(HistoryError, match="is a link"):
+        open_history(directory)

@@ -47,6 +47,19 @@ def test_a_durable_file_is_private_and_whole(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["s"]
 
 
+def test_a_lock_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "log-lock").symlink_to(tmp_path / "elsewhere")
+    for lock in (private_files.Lock, private_files.holder):
+        with pytest.raises(StorageError, match="is a link"):
+            lock(tmp_path / "log")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_nobody_waits_for_a_lock_that_is_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log-lock")
+    assert private_files.holder(tmp_path / "log") is None
+
+
 def test_nothing_is_overwritten_unless_it_is_said(tmp_path: Path) -> None:
     path = tmp_path / "s"
     path.write_bytes(b"mine")

@@ -18,7 +18,7 @@ from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import stop_signal
 from gf_i2p.cli.shared.node_beside import NodeBeside
 from gf_i2p.cli.shared.router_setup import master_hash, router_bridge
-from gf_i2p.node.files.checked_read import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError, check_not_root
 from gf_i2p.node.files.config import MIN_PASSWORD, Config, Secrets, check_private
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_settings import BridgeTable, RouterTable, host_and_port
@@ -123,6 +123,7 @@ def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
     certificate, key = directory / table.certificate, directory / table.key
     if not certificate.exists() and not key.exists():
         # Strangers see this certificate, so the certificate shows nothing but the address that they have dialled.
+        check_not_root(directory)
         host = host_and_port(table.listen)[0]
         hosts = [host] if not ip_address(host).is_loopback else [host, "localhost"]
         certificate_pem, key_pem = make_certificate("i2pcontrol", hosts=hosts)

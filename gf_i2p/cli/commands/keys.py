@@ -17,6 +17,7 @@ from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.files.checked_read import check_not_root
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.file_names import MASTER_FILE
 from gf_i2p.node.files.router_settings import check_options
@@ -262,6 +263,7 @@ def _write(path: Path, data: bytes) -> None:
         raise CommandError(f"{path} is a directory: name a file in that directory", code=Exit.USAGE)
     if not path.absolute().parent.is_dir():
         raise CommandError(f"{path.parent} is not a directory: make that directory, or write the file elsewhere")
+    check_not_root(path.parent)
     try:
         write_durably(path, data, force=False)
     except FileExistsError as error:

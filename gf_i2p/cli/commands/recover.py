@@ -9,6 +9,7 @@ from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.cli.shared.logs import configure
+from gf_i2p.cli.shared.new_servers import invitations, must_not_run_again, next_steps
 from gf_i2p.cli.shared.terminal import ask_farm_name, check_farm_name, printable
 from gf_i2p.node.files.file_names import DATABASE_FILE
 from gf_i2p.node.files.stopped_log import StoppedLog, read_stopped_log
@@ -38,6 +39,7 @@ def run(options: argparse.Namespace) -> Answer:
     log = read_stopped_log(options.directory)
     if options.confirm is not None:
         check_farm_name(options.confirm, log.cluster)
+    commands = invitations(options.directory, log.servers)  # a failure here changes nothing
     _check_others(options, log)
     if options.confirm is None:
         if options.json or not sys.stdin.isatty():
@@ -52,11 +54,15 @@ def run(options: argparse.Namespace) -> Answer:
         tell(_consequences(log))
     recovered = recover(options.directory)
     return Answer(
-        {"backup": str(recovered.backup), "index": recovered.index, "term": recovered.term},
+        {
+            "backup": str(recovered.backup),
+            "index": recovered.index,
+            "term": recovered.term,
+            "invitations": list(commands),
+        },
         f"The log as it was is in {recovered.backup}.\n"
         f"Server {log.server_id} is the farm now (entry {recovered.index}, term {recovered.term}). Start it:\n"
-        f"  gf-i2p run {options.directory}\n"
-        f"Then take servers in again: gf-i2p members invite {options.directory} ID=ENDPOINT --into DIR",
+        + next_steps(options.directory, commands),
     )
 
 
@@ -83,15 +89,14 @@ def _check_others(options: argparse.Namespace, log: StoppedLog) -> None:
 
 
 def _consequences(log: StoppedLog) -> str:
-    others = [str(server.id) for server in log.servers if server.id != log.server_id]
+    others = [server.id for server in log.servers if server.id != log.server_id]
     return (
         f"This makes server {log.server_id} the only server of the farm {log.cluster}, whose servers are now "
         f"{', '.join(str(server.id) for server in log.servers)}.\n\n"
         "- All entries that only the other servers had are lost, even acknowledged entries.\n"
         "- Entries of this server that were never committed become part of the farm's log.\n"
-        f"- Servers {', '.join(others) or '(none)'} must never run again with their present data: there would be "
-        "two farms of this name. This server forgets the keys and passwords of those servers, so they cannot log in "
-        "here; but clients could still find them. Take those servers in again with empty directories.\n"
+        + must_not_run_again(others)
+        + "- New servers take the places of the lost ones, with new ids, empty directories and new certificates.\n"
         "- If a majority of the servers can still be started, start those servers instead: then nothing is lost.\n"
         "- The log, gf-i2p.toml and secrets.toml are copied before anything is changed.\n"
     )

@@ -10,7 +10,9 @@ from typing import Any, Final
 from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.cli.shared.meant import no_node_directory
+from gf_i2p.cli.shared.new_servers import invitations, must_not_run_again, next_steps
 from gf_i2p.cli.shared.terminal import ProgressLine, ask_farm_name, check_farm_name, printable, say_if_slow
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE
@@ -94,6 +96,7 @@ def restore_farm(options: argparse.Namespace) -> Answer:
             f"{saved.snapshot.index} only: `gf-i2p recover {directory}` makes a farm of one that keeps all entries. "
             "If you want the older state, add --force"
         )
+    commands = invitations(directory, saved.snapshot.configuration.servers)  # a failure here changes nothing
     if options.confirm is None:
         if options.json or not sys.stdin.isatty():
             raise CommandError(
@@ -103,14 +106,19 @@ def restore_farm(options: argparse.Namespace) -> Answer:
             )
         print(_consequences(saved, planned))
         ask_farm_name(saved.cluster)
+    else:
+        tell(_consequences(saved, planned))
     restored = restore(saved, directory, on_step=(lambda _: None) if options.json else print)
     return Answer(
-        {"backup": str(restored.backup), "index": restored.index, "term": restored.term},
+        {
+            "backup": str(restored.backup),
+            "index": restored.index,
+            "term": restored.term,
+            "invitations": list(commands),
+        },
         f"The old files are in {restored.backup}.\n"
         f"Server {planned.server.id} is the farm now: entry {restored.index}, term {restored.term}. Start it:\n"
-        f"  gf-i2p run {directory}\n"
-        f"Then take servers in: gf-i2p members invite {directory} ID=ENDPOINT --into DIR\n"
-        "These have new certificates and addresses: change each client's file that names the old ones.",
+        + next_steps(directory, commands),
     )
 
 
@@ -180,7 +188,7 @@ def _time(seconds: float) -> str:
 
 def _consequences(saved: SavedSnapshot, planned: RestorePlan) -> str:
     server, snapshot = planned.server, saved.snapshot
-    others = [str(each.id) for each in snapshot.configuration.servers if each.id != server.id]
+    others = [each.id for each in snapshot.configuration.servers if each.id != server.id]
     old = planned.old
     if old is None:
         log_state = "There is no log here."
@@ -200,10 +208,8 @@ def _consequences(saved: SavedSnapshot, planned: RestorePlan) -> str:
         f"This begins the farm {saved.cluster} anew, as it was at entry {snapshot.index} on "
         f"{_time(saved.saved_ms / 1000)}, with server {server.id} ({server.endpoint}) alone. {log_state}\n\n"
         f"- Everything after entry {snapshot.index} is forgotten, even acknowledged entries.\n{doubt}"
-        f"- Servers {', '.join(others) or '(none)'} and all others of the old farm must never run again with their "
-        "present data: there would be two farms of this name. This server forgets the keys and passwords of those "
-        "servers, so they cannot log in here; but clients could still find them.\n"
-        "- The other servers begin anew: with empty directories, and invited (gf-i2p members invite, accept).\n"
+        + must_not_run_again(others, further="any other server of the old farm")
+        + "- New servers take their places, with new ids, empty directories and new certificates.\n"
         "- If any server's log is still sound, do not restore: start a majority of the servers, or use `gf-i2p "
         "recover`.\n"
         "- The log goes on in a term far above all that the old farm may have reached.\n"

@@ -12,6 +12,7 @@ from gf_i2p.node.files.router_settings import is_b32_address
 from gf_i2p.node.publish.branch_keys import NoBranchKeysError, branch_keys
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.storage import private_files
+from gf_i2p.storage.errors import StorageError
 
 
 class TreeCheck:
@@ -71,6 +72,8 @@ async def look_at_leaf_farm(directory: Path, leaf_farm: str) -> CheckResult:
         run, leaf_run = (private_files.holding_run((each / DATABASE_FILE).resolve()) for each in (directory, path))
     except OSError as error:
         return skip(f"not looked at: {error.strerror}")
+    except StorageError as error:
+        return skip(f"not looked at: {error}")
     if run is None:
         return ok(f"the leaf is the master of the farm in {path}: run both in one process ({command})")
     if leaf_run != run:

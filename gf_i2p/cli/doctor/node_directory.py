@@ -13,7 +13,7 @@ from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.local_client import request
 from gf_i2p.cli.shared.meant import no_node_directory
 from gf_i2p.cli.shared.router_setup import own_keys
-from gf_i2p.node.files.checked_read import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError, check_not_root
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE, SOCKET_FILE
 from gf_i2p.node.files.stopped_log import examine_stopped_log
@@ -30,11 +30,15 @@ NODE = "node"
 
 
 class NodeFiles:
-    """The checks that need only the directory. Raises `CommandError` when the directory is not a node's."""
+    """The checks that need only the directory. Raises `CommandError` when the directory is not a node's.
+
+    Raises `ConfigError` when root asks about a directory of another user, where root must follow no link.
+    """
 
     def __init__(self, directory: Path) -> None:
         if not (directory / CONFIG_FILE).exists():
             raise CommandError(no_node_directory(directory))
+        check_not_root(directory)
         self._directory = directory
         self.config: Config | None = None
         """The node's settings; None when their file cannot be read."""
@@ -129,8 +133,7 @@ class NodeFiles:
                 return ok(f"in use by process {holder}")
             loaded = await asyncio.to_thread(examine_stopped_log, self._directory, self.config)
         except StorageError as error:
-            fault, advice = fault_and_advice(str(error))
-            return fail(fault, Remedy.either(advice))
+            return fail(*_with_remedy(error))
         except OSError as error:
             return _not_readable(error)
         if loaded.snapshot_fault is not None:
@@ -204,12 +207,19 @@ class NodeFiles:
             holder = private_files.holder((self._directory / DATABASE_FILE).resolve())
         except OSError as denied:
             return _not_readable(denied)
+        except StorageError as error_of_lock:
+            return fail(*_with_remedy(error_of_lock))
         if holder is None:
             return warn("does not run", Remedy.either(f"gf-i2p run {self._directory}"))
         return fail(
             f"process {holder} holds the log, and does not answer on {SOCKET_FILE}",
             Remedy.either(f"Look into its output. If the process hangs, end it, and start the node. ({error})"),
         )
+
+
+def _with_remedy(error: StorageError) -> tuple[str, Remedy]:
+    fault, advice = fault_and_advice(str(error))
+    return fault, Remedy.either(advice)
 
 
 def _mode(path: Path) -> int:

@@ -6,8 +6,10 @@ arguments of all programs.
 
 import argparse
 import asyncio
+import shlex
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +22,9 @@ from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.farm.admission import INSIDE, Admission
 from gf_i2p.node.clock import now_ms
-from gf_i2p.node.files.farm_setup import check_absent, new_server
+from gf_i2p.node.files.checked_read import check_not_root
+from gf_i2p.node.files.farm_setup import NewServer, check_absent, new_server
+from gf_i2p.node.files.file_names import SECRETS_FILE
 from gf_i2p.node.membership.invitation import server_text, table_of_new
 from gf_i2p.node.membership.join_code import MAX_CODE, JoinCode, JoinCodeError, Joined, write
 from gf_i2p.wire.endpoint import Endpoint
@@ -64,6 +68,7 @@ def run(options: argparse.Namespace) -> Answer:
             "can see arguments",
             code=Exit.USAGE,
         )
+    check_not_root(options.directory or Path.cwd())  # before the farm admits a server
     try:
         code = JoinCode.parse(_read_code())
         access = code.access(options.proxy, options.way)
@@ -83,23 +88,41 @@ def run(options: argparse.Namespace) -> Answer:
     except JoinCodeError as error:
         raise CommandError(str(error)) from error
     write(directory, code, server, joined)
-    lines = [
-        f"wrote {directory}: the farm {code.cluster} knows server {server.id} now, at {server.endpoint}.",
-        "\nRun it, and it takes part as soon as it has the log:",
-        f"  gf-i2p run {directory}",
-    ]
     table = server_text(table_of_new(server), for_clients=True).strip()
-    lines.append(
-        "\nPrograms on other machines reach it, too, when the end of their admin-NAME.toml or client-NAME.toml has:\n\n"
-        + table
-    )
-    if joined.left_out:
-        lines.append(
-            f"\nThese users log in by passwords, and the new server does not know them: {', '.join(joined.left_out)}. "
-            "Copy their tables from another server's secrets.toml."
-        )
     data = {"written": str(directory), "server": server.id, "endpoint": str(server.endpoint), "cluster": code.cluster}
-    return Answer({**data, "left_out": list(joined.left_out), "client_table": table}, "\n".join(lines))
+    text = joined_text(directory, code.cluster, server, joined.left_out, table)
+    return Answer({**data, "left_out": list(joined.left_out), "client_table": table}, text)
+
+
+def joined_text(directory: Path, cluster: str, server: NewServer, left_out: Sequence[str], table: str) -> str:
+    """Say what was written, and the next steps in their order.
+
+    `left_out`: the users whose tables the operator must copy. `table`: what clients' files need, as TOML. The table
+    stands last, so that nothing behind it is taken for a part of it.
+    """
+    steps = []
+    if left_out:
+        users = "".join(f'\n     [users."{user}"]' for user in left_out)
+        steps.append(
+            f"Copy these tables from another server's secrets.toml to the end of {directory / SECRETS_FILE}. They are "
+            f"secret, so the farm sends them to nobody. Until then the new server refuses these users:{users}"
+        )
+    clients = "Let programs on other machines reach the server, too. Add this table"
+    if server.endpoint.is_i2p:
+        clients = (
+            "Programs on other machines find the server by themselves. To give them one more start, add this table"
+        )
+    steps += [
+        f"Run the server. It takes part as soon as it has the log:\n     gf-i2p run {shlex.quote(str(directory))}",
+        f"{clients} to the end of each admin-NAME.toml, viewer-NAME.toml and client-NAME.toml:\n\n{table}",
+    ]
+    return "\n".join(
+        (
+            f"wrote {directory}: the farm {cluster} knows server {server.id} now, at {server.endpoint}.",
+            "\nNext:",
+            *(f"{number}. {step}" for number, step in enumerate(steps, 1)),
+        )
+    )
 
 
 def _read_code() -> str:

@@ -24,6 +24,8 @@ _PUBLISHES: Final = {"on": "before others", "auto": "when it is chosen", "off": 
 """Words for each value of `publishConfig`."""
 _LONGEST_VALUE: Final = 200
 """Most characters of a record's value that are shown."""
+_LONGEST_VERSION: Final = 20
+"""Most characters of another server's version that are shown."""
 _SHOWN_HASHES: Final = 3
 """Most hashes with known floodfills that are shown."""
 _SHOWN_LEFT_OUT: Final = 5
@@ -76,8 +78,10 @@ def show_status(answer: dict[str, Any]) -> str:
         wait = answer.get("stands_in")
         leader = "none" if wait is None else f"none; stands for election in {wait:.0f} s, if a majority hears none"
     uptime = timedelta(seconds=int(answer["uptime"]))
+    version = f", gf-i2p {answer['version']}" if "version" in answer else ""
     lines += [
-        f"farm     {answer['cluster']}, server {answer['id']}, {answer['role']} in term {answer['term']}, up {uptime}",
+        f"farm     {answer['cluster']}, server {answer['id']}, {answer['role']} in term {answer['term']}, up {uptime}"
+        + version,
         f"leader   {leader}",
         f"log      {_log(log)}",
         f"timing   {_timing(answer['timing'])}",
@@ -250,6 +254,9 @@ def _server(server: dict[str, Any]) -> str:
     trip = server["round_trip"]
     if trip is not None and server["connected"]:
         parts.append(f"round trip {_seconds(trip['p50'])}, 99% within {_seconds(trip['p99'])}")
+    version = server.get("reported_version")
+    if version is not None and not server["self"]:
+        parts.append(f"last reported gf-i2p {printable(version[:_LONGEST_VERSION])}")
     if server["error"]:
         parts.append(server["error"])
     return ", ".join(parts)

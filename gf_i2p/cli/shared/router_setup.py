@@ -1,7 +1,10 @@
 """Builds a node's access to the I2P router beside it, from the node's configuration."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Final
+
+from pydantic import SecretStr
 
 from bridges.hosting_protocol import ServiceHosting
 from bridges.i2cp.ping_session import OPTIONS, PingSession
@@ -130,6 +133,26 @@ def check_logins(router: RouterTable | None, passwords: RouterPasswords) -> None
     i2cp_settings(router, passwords)
 
 
+def check_login(name: str, router: RouterTable, passwords: RouterPasswords) -> None:
+    """Raise `ConfigError` when one login cannot be used: its user and its password do not fit together, or to a router.
+
+    `name`: of the interface, one of `LOGINS`. The other logins are not looked at.
+    """
+    others = {each for each in LOGINS if each != name}
+    router = router.model_copy(update={f"{each}_user": None for each in others - {"i2pcontrol"}})
+    passwords = passwords.model_copy(update={f"{each}_password": None for each in others})
+    _LOGIN_CHECKS[name](router, passwords)
+
+
+def is_password_at_fault(name: str, router: RouterTable, passwords: RouterPasswords) -> bool:
+    """Whether a login that `check_login` refuses would be fine with another password."""
+    try:
+        check_login(name, router, passwords.model_copy(update={f"{name}_password": SecretStr("another")}))
+    except ConfigError:
+        return False
+    return True
+
+
 def i2pcontrol(router: RouterTable, passwords: RouterPasswords) -> I2pControl | None:
     """Make the client of the router's i2pcontrol; None when i2pcontrol is not configured. Raises `ConfigError`."""
     if router.i2pcontrol is None:
@@ -201,3 +224,13 @@ def read_keys(path: Path) -> DestinationKeys:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     except NetDbError as error:
         raise ConfigError(f"{path} is not a private key file of an I2P destination: {error}.") from error
+
+
+_LOGIN_CHECKS: Final[Mapping[str, Callable[[RouterTable, RouterPasswords], object]]] = {
+    "proxy": lambda router, passwords: proxy_settings(router, RouterLogins.of(router, passwords)),
+    "sam": sam,
+    "i2cp": i2cp_settings,
+    "i2pcontrol": i2pcontrol,
+}
+LOGINS: Final = tuple(_LOGIN_CHECKS)
+"""Names of the interfaces that may ask for a login."""

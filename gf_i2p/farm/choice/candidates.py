@@ -123,7 +123,7 @@ def objection(
     if not is_publisher and poster.is_silent(passed_ms, parameters):
         return f"nothing was heard of it for {(passed_ms - poster.heard_ms) / 1000:.0f} s"
     if accusation is not None:
-        return f"server {accusation.by} hears nothing of it"
+        return f"server {accusation.by} no longer hears it"
     if not record.router_up:
         return "its router is down"
     if setting.mode == OFF:

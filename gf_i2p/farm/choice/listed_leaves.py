@@ -282,7 +282,7 @@ def why_not_listed(inputs: LeafInputs, listing: Listing, owner: int, poster: Pos
     if poster.is_silent(now, parameters):
         return f"nothing was heard of {owner} for {(now - poster.heard_ms) / 1000:.0f} s"
     if poster.accused_ms is not None:
-        return f"a server hears nothing of {owner}"
+        return f"a server no longer hears {owner}"
     wait_ms = health.waits_ms(now, parameters)
     if wait_ms:
         flaps = health.recent_flaps(now, parameters)

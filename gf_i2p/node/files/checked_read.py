@@ -4,7 +4,6 @@ A read has a limit of bytes, and never waits for a pipe or a device.
 """
 
 import os
-import pwd
 import re
 import stat
 import tomllib
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from gf_i2p.storage.ownership import user_name, why_not_root
 
 
 class ConfigError(Exception):
@@ -42,6 +43,12 @@ def read_regular(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
 
 
+def check_not_root(directory: Path) -> None:
+    """Raise `ConfigError` when root would change files in a directory of another user."""
+    if (objection := why_not_root(directory)) is not None:
+        raise ConfigError(objection)
+
+
 def check_mode(path: Path, status: os.stat_result) -> None:
     """Refuse a secret that other users can read or change, or that is no regular file; raises `ConfigError`."""
     _check_file(path, status)
@@ -50,19 +57,11 @@ def check_mode(path: Path, status: os.stat_result) -> None:
             f"{path} can be read by others on this machine (is it the right file?). Run: chmod 600 {path}"
         )
     if status.st_uid not in {os.geteuid(), 0}:
-        owner = _user_name(status.st_uid)
+        owner = user_name(status.st_uid)
         raise ConfigError(
             f"{path} belongs to the user {owner}, who could change it. Run: sudo -u '{owner}' gf-i2p … (or, only for a "
-            f"node that runs as {_user_name(os.geteuid())}: chown {os.geteuid()} {path})"
+            f"node that runs as {user_name(os.geteuid())}: chown {os.geteuid()} {path})"
         )
-
-
-def _user_name(number: int) -> str:
-    """Return the name of a user, or "#NUMBER", as sudo takes it, for a user without a name."""
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return f"#{number}"
 
 
 def _check_file(path: Path, status: os.stat_result) -> None:

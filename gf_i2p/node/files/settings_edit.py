@@ -1,7 +1,7 @@
 """Changes single settings in a node's `gf-i2p.toml`, and keeps its comments and its order."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -35,12 +35,14 @@ class SettingChange:
     """The value in the file now; None: the setting was removed."""
 
 
-def change_settings(directory: Path, changes: Mapping[str, str | None]) -> list[SettingChange]:
+def change_settings(
+    directory: Path, changes: Mapping[str, str | None], *, check: Callable[[Config], None] = lambda _: None
+) -> list[SettingChange]:
     """Change settings in the file, all together or none.
 
     `changes` has the new value of each key as text, or None to remove the setting. A key has dots, as in
     "publish.mode". A value is TOML, as in 0.5, true or ["a", "b"]; other text is a string. Raises `ConfigError` when
-    the file would no longer be valid.
+    the file would no longer be valid. `check` gets the new settings, and may raise `ConfigError`, too.
     """
     path = directory / CONFIG_FILE
     if path.is_symlink():
@@ -54,13 +56,14 @@ def change_settings(directory: Path, changes: Mapping[str, str | None]) -> list[
             done = [_change(document, key, value) for key, value in values.items()]
             new_text = tomlkit.dumps(document)
             try:
-                table_of(Config, new_text, path)
+                config = table_of(Config, new_text, path)
                 break
             except ConfigError as error:
                 meant = {key for key in values if _is_no_text(str(error), key, values[key])}
                 if not meant:
                     raise ConfigError(f"nothing was changed: {_with_hint(str(error))}") from error
                 values |= {key: changes[key] for key in meant}
+        check(config)
         replace_files(directory, {CONFIG_FILE: new_text})
     return done
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.node.files.checked_read import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError, check_not_root
 from gf_i2p.node.files.file_names import FILES_LOCK
 from gf_i2p.storage.private_files import lock_within, sync_directory, sync_file, write_private
 
@@ -23,9 +23,11 @@ def changing(directory: Path, *, seconds: float = PATIENCE_SECONDS) -> Iterator[
     """Lock a node's directory for one command: enter before reading its files, leave after replacing them.
 
     Waits up to `seconds` for the lock. Raises `ConfigError` when another command still holds the lock, or when the
-    directory cannot be written to. The lock is not reentrant. The lock ends with the process at the latest. A missing
-    directory is not locked: the reader of its files will report that.
+    directory cannot be written to, or root would write into a directory of another user. The lock is not reentrant. The
+    lock ends with the process at the latest. A missing directory is not locked: the reader of its files will report
+    that.
     """
+    check_not_root(directory)
     path = directory / FILES_LOCK
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600)
@@ -67,8 +69,9 @@ def all_or_nothing(into: Path) -> Iterator[list[Path]]:
     """Make the directory `into` if it is missing, and yield a list for the paths that the caller creates.
 
     On an error, all paths in the list are removed, and so is `into` if it was made here. The list must not name paths
-    that existed before.
+    that existed before. Raises `ConfigError` when root would write into a directory of another user.
     """
+    check_not_root(into)
     absolute = into.absolute()
     new_directories = [parent for parent in (absolute, *absolute.parents) if not parent.exists()]
     new_paths: list[Path] = []

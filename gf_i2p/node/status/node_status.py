@@ -7,6 +7,7 @@ from typing import Any
 from gf_i2p import __version__
 from gf_i2p.farm.explanation import explaining, text_lines
 from gf_i2p.farm.pieces import Pieces
+from gf_i2p.farm.state import FarmState
 from gf_i2p.node.node import Node
 from gf_i2p.node.status.publishing_status import publishing_status
 from gf_i2p.raft.configurations import majority
@@ -27,7 +28,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
     that share the listener. `cannot_follow` says why this node cannot take the leader's entries, null when it can.
     `disk` has the bytes of log and history, the budget (0: none), and what to do when the budget is used up, null while
     there is room. `stands_in` tells when this server stands for election, if a majority then hears no leader. The
-    leader has null there.
+    leader has null there. `reported_version` is the version of gf-i2p in a server's newest record, null without one.
 
     `healthy` means: there is a leader that this node can follow, this node is connected to a majority, and this server
     has not been removed.
@@ -45,6 +46,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
                 "endpoint": endpoint,
                 "self": server_id == core.id,
                 "leader": server_id == core.leader,
+                "reported_version": reported_version(node.farm_tasks.view.state, server_id),
                 "connected": server_id == core.id or (link is not None and link.connected),
                 "error": None if link is None or link.connected else link.last_error,
                 "lag": 0 if server_id == core.leader else (None if match is None else core.log.last_index - match),
@@ -97,6 +99,15 @@ def status(node: Node, started: float) -> dict[str, Any]:
         },
         "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
     }
+
+
+def reported_version(state: FarmState, server: int) -> str | None:
+    """Return the version of gf-i2p in a server's newest record; None when no record tells the version.
+
+    A server posts records only beside a router. A restart with another version shows with the next record.
+    """
+    record = state.records.get(server)
+    return None if record is None or record.config is None else record.config.version
 
 
 def membership_of(node: Node) -> str:

@@ -197,7 +197,7 @@ class Ledger:
         if not record.publishes:
             return "publishing is off there"
         if server in self.accused:
-            return f"server {self.accused[server]} hears nothing of it"
+            return f"server {self.accused[server]} no longer hears it"
         return None
 
     def is_sure(self, server: int) -> bool:

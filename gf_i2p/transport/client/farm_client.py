@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self
 
-import structlog
-
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client.known_servers import KnownServers, Prepare, ServerEndpoint
 from gf_i2p.transport.client.server_queries import Survey, ask_all, fetch_configuration
@@ -15,6 +13,7 @@ from gf_i2p.transport.delivery import NotTaken, deliver
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.interface import Transport
+from gf_i2p.transport.library_log import library_logger
 from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
@@ -138,7 +137,7 @@ class FarmClient:
         self._waiters: set[asyncio.Future[None]] = set()
         self._questions: dict[ServerEndpoint, asyncio.Task[None]] = {}  # the latest question for the Configuration
         self._question_times: dict[ServerEndpoint, float] = {}
-        self._log = structlog.get_logger(__name__).bind(cluster=cluster)
+        self._log = library_logger(__name__).bind(cluster=cluster)
 
     async def __aenter__(self) -> Self:
         return self

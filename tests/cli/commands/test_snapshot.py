@@ -171,7 +171,7 @@ def test_what_is_typed_on_a_terminal_decides(
         assert main(["snapshot", "restore", str(path), str(tmp_path / "server-2")]) == code
         text = capsys.readouterr().out
         assert "Everything after entry 51 is forgotten" in text
-        assert "Servers 1 and all others of the old farm must never run again" in text
+        assert "Server 1 and any other server of the old farm must never run again" in text
         assert "the entries after 40 were perhaps never committed" in text
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gf_i2p.admin.client import ApiError, RemoteApi
+from gf_i2p.cli.membership.join import joined_text
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
@@ -218,3 +219,16 @@ def test_a_code_is_read_as_it_was_made_and_hides_its_key(tmp_path: Path) -> None
             None,
             5,
         )
+
+
+def test_the_steps_after_a_join_are_numbered_and_the_table_stands_last() -> None:
+    server = new_server(4, Endpoint("127.0.0.1", 9104))
+    table = "[[servers]]\nid = 4"
+    text = joined_text(Path("a farm/server-4"), "farm", server, ["client-foreign"], table)
+    users, run, clients = (text.index(f"\n{number}. ") for number in (1, 2, 3))
+    assert text.startswith("wrote a farm/server-4: the farm farm knows server 4 now, at tcp://127.0.0.1:9104.")
+    assert "end of a farm/server-4/secrets.toml" in text[users:run]
+    assert '[users."client-foreign"]' in text[users:run]
+    assert "gf-i2p run 'a farm/server-4'" in text[run:clients]
+    assert text.endswith(f"client-NAME.toml:\n\n{table}")
+    assert "users" not in joined_text(Path("server-4"), "farm", server, [], table)

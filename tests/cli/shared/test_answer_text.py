@@ -119,6 +119,18 @@ def test_status_of_a_farm_that_is_well() -> None:
     ]
 
 
+def test_status_shows_the_versions_that_are_known() -> None:
+    answer = status(version="0.2.0")
+    answer["servers"][0]["reported_version"] = "0.1.0"  # before the restart: the node itself knows better
+    answer["servers"][1]["reported_version"] = "0.1.0"
+    answer["servers"][2]["reported_version"] = "\x1b" + "9" * 100
+    lines = show_status(answer).splitlines()
+    assert lines[0] == "farm     farm, server 1, leader in term 7, up 1:02:05, gf-i2p 0.2.0"
+    assert lines[-3] == "    1  tcp://a:1    this server, leader"
+    assert lines[-2].endswith(", last reported gf-i2p 0.1.0")
+    assert "last reported gf-i2p \\x1b" + "9" * 19 + ", tcp://c:1 cannot be reached" in lines[-1]
+
+
 def test_status_shows_a_history_that_is_behind() -> None:
     assert "history" not in show_status(status(history=None))
     assert "history" not in show_status(status(history={"exported": 9, "lag": 0}))

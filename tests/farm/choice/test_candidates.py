@@ -33,7 +33,7 @@ def test_a_server_that_is_not_heard_stops_publishing_at_once_until_it_posts_itse
     accuses(farm, 3, 1)
     assert farm.publisher == 2
     assert farm.state.accused == {1: Accusation(3, farm.index)}
-    assert farm.state.choice.why_not[1] == "server 3 hears nothing of it"
+    assert farm.state.choice.why_not[1] == "server 3 no longer hears it"
     farm.says(2)
     assert farm.state.objection(1) is not None, "others' records do not clear it"
     farm.says(1)
