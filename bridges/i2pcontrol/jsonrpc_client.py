@@ -225,7 +225,10 @@ class JsonRpc:
                 f"{self} refuses the host name in its address: use an IP address, or have Java allow the name "
                 "(i2pcontrol.allowedhosts in I2PControl.conf)"
             )
-        return f"{self} answered with HTTP status {status}: check the path (Java's console has /jsonrpc/)"
+        return (
+            f"{self} answered with HTTP status {status}: check the path (Java's console has /jsonrpc/, with the slash "
+            "at the end, and only while its web application jsonrpc runs)"
+        )
 
     def _certificate_error(self, digest: bytes) -> CertificateError:
         fingerprint = digest.hex(":").upper()

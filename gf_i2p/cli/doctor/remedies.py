@@ -40,7 +40,8 @@ def sam_on(address: str) -> Remedy:
     _, port = host_and_port(address)
     return Remedy(
         _section("sam", address),
-        f"in {_CONSOLE}configclients): start 'SAM application bridge' (port {port}), and tick 'Run at Startup?'",
+        f"in {_CONSOLE}configclients): start 'SAM application bridge' (port {port}), and tick 'Run at Startup?'; "
+        "after a start of the router, SAM answers in two minutes",
     )
 
 
@@ -66,8 +67,8 @@ def i2pcontrol_on(url: str) -> Remedy:
 
 I2PCONTROL_PASSWORD = Remedy(
     "put the password of i2pd.conf, section [i2pcontrol], into secrets.toml: i2pcontrol_password = …",
-    "put the password into secrets.toml: i2pcontrol_password = …; the plugin I2PControl has a page for changing "
-    "the password, /password",
+    "put the password into secrets.toml: i2pcontrol_password = …; Java's own is itoopie until somebody changes it: on "
+    "the page /jsonrpc/password of the router console, or on the page /password of the plugin I2PControl",
 )
 
 

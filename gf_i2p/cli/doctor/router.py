@@ -163,7 +163,7 @@ class RouterChecks:
             return fail(
                 f'the router is {program}, and the configuration says kind = "{self._router.kind}": every set would be '
                 "lost",
-                Remedy('[router] kind = "i2pd"', '[router] kind = "java"'),
+                Remedy.either(f'[router] kind = "{kind}"; for router-config, --{kind}'),
             )
         self.kind = program
         return ok(f"{program} at {address}")
