@@ -222,7 +222,7 @@ class RouterChecks:
                 else "a certificate that nothing vouches for"
             )
             return fail(
-                f"shows {fault}, so nothing was sent; its fingerprint: {fingerprint}", remedies.CERTIFICATE_COMPARE
+                f"shows {fault}, so nothing was sent; its fingerprint: {fingerprint}", remedies.certificate_compare(url)
             )
         except RouterUnreachableError as error:
             return _unusable(error, urlsplit(url).netloc, remedies.i2pcontrol_on(url))

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from gf_i2p.cli.doctor.remedies import i2pd_settings
+from gf_i2p.cli.doctor.remedies import i2pd_settings, is_java_console
 from gf_i2p.node.files.router_settings import RouterTable, host_and_port
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 
@@ -30,8 +30,6 @@ _JAVA: Final = {
 """The addresses that Java I2P 2.7 has by itself."""
 _CONSOLE: Final = {("127.0.0.1", 7657), ("::1", 7657)}
 """The addresses at which the console of Java I2P 2.7 listens by itself, without TLS."""
-_JSONRPC: Final = "/jsonrpc"
-"""The path of i2pcontrol in the console of a Java router."""
 _OWN: Final = "…"
 """Stands for a value that only the operator knows."""
 I2PD_FILE: Final = "i2pd.conf"
@@ -93,7 +91,7 @@ def java_lines(router: RouterTable) -> Mapping[str, list[str]]:
 
 def java_notes(router: RouterTable) -> list[str]:
     """Return what an operator of a Java router has to know besides the lines."""
-    is_plugin = router.i2pcontrol is not None and not _is_console(router.i2pcontrol)
+    is_plugin = router.i2pcontrol is not None and not is_java_console(router.i2pcontrol)
     return [*JAVA_NOTES, *([_PLUGIN_NOTE] if is_plugin else [])]
 
 
@@ -108,7 +106,7 @@ def _java_proxy(router: RouterTable) -> dict[str, list[str]]:
 
 def _java_i2pcontrol(url: str) -> dict[str, list[str]]:
     host, port = place = _place(url)
-    if not _is_console(url):
+    if not is_java_console(url):
         keys = ("i2pcontrol.listen.address", "i2pcontrol.listen.port")
         return {JAVA_PLUGIN: _changed(place, _JAVA["plugin"], *keys)}
     files = {JAVA_WEBAPPS: ["webapps.jsonrpc.startOnLoad=true"]}
@@ -117,10 +115,6 @@ def _java_i2pcontrol(url: str) -> dict[str, list[str]]:
     elif place not in _CONSOLE:
         files[JAVA_CONSOLE] = [f"clientApp.0.args={port} {host} ./webapps/"]
     return files
-
-
-def _is_console(url: str) -> bool:
-    return urlsplit(url).path.rstrip("/") == _JSONRPC
 
 
 def _place(url: str) -> tuple[str, int]:

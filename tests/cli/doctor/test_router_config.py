@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gf_i2p.cli.doctor.remedies import certificate_compare
 from gf_i2p.cli.doctor.router_lines import (
     I2PD_FILE,
     JAVA_CONSOLE,
@@ -101,6 +102,11 @@ def test_the_plugin_is_named_when_the_console_does_not_have_i2pcontrol(url: str 
     notes = java_notes(RouterTable(i2pcontrol=url))
     assert tuple(notes[: len(JAVA_NOTES)]) == JAVA_NOTES
     assert ["plugin I2PControl" in note for note in notes[len(JAVA_NOTES) :]] == ([True] if plugin else [])
+
+
+def test_the_certificate_of_the_console_is_not_that_of_the_plugin() -> None:
+    assert "certificates/console/*.crt" in certificate_compare("https://127.0.0.1:7667/jsonrpc/").java
+    assert "keytool" in certificate_compare("https://127.0.0.1:7650/").java
 
 
 def test_what_is_printed_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
