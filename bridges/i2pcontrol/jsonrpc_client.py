@@ -42,8 +42,8 @@ _UNKNOWN_METHOD: Final = -32601
 
 _HOW_TO_COMPARE: Final = (
     "Compare it with the router's own file. i2pd: openssl x509 -noout -fingerprint -sha256 -in i2pcontrol.crt.pem, in "
-    "its data directory. Java: the same for its certificates/console/*.crt; the plugin I2PControl: keytool -list -keystore "
-    "i2pcontrol.ks, in its directory"
+    "its data directory. Java: the same for its certificates/console/*.crt; its plugin I2PControl: "
+    "keytool -list -keystore i2pcontrol.ks, in the plugin's directory"
 )
 
 
