@@ -42,7 +42,8 @@ _UNKNOWN_METHOD: Final = -32601
 
 _HOW_TO_COMPARE: Final = (
     "Compare it with the router's own file. i2pd: openssl x509 -noout -fingerprint -sha256 -in i2pcontrol.crt.pem, in "
-    "its data directory. Java: keytool -list -keystore i2pcontrol.ks, in the plugin's directory"
+    "its data directory. Java: the same for its certificates/console/*.crt; its plugin I2PControl: "
+    "keytool -list -keystore i2pcontrol.ks, in the plugin's directory"
 )
 
 
@@ -225,7 +226,10 @@ class JsonRpc:
                 f"{self} refuses the host name in its address: use an IP address, or have Java allow the name "
                 "(i2pcontrol.allowedhosts in I2PControl.conf)"
             )
-        return f"{self} answered with HTTP status {status}: check the path (Java's console has /jsonrpc/)"
+        return (
+            f"{self} answered with HTTP status {status}: check the path (Java's console has /jsonrpc/, with the slash "
+            "at the end, and only while its web application jsonrpc runs)"
+        )
 
     def _certificate_error(self, digest: bytes) -> CertificateError:
         fingerprint = digest.hex(":").upper()

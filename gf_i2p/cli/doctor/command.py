@@ -27,10 +27,13 @@ def run(options: argparse.Namespace) -> Exit:
     return make(all_checks(options.directory), as_object=options.json)
 
 
-def make(groups: list[list[Check]], *, as_object: bool) -> Exit:
-    """Make these checks and print the findings; `as_object`: as JSON. Return whether a check has failed."""
+def make(groups: list[list[Check]], *, as_object: bool, kind: str | None = None) -> Exit:
+    """Make these checks and print the findings; `as_object`: as JSON. Return whether a check has failed.
+
+    `kind`: "i2pd" or "java" to print no advice for the other router.
+    """
     configure("error", "text")  # a fault is a finding; the logs would say the same again
-    output = _Output(groups, as_object=as_object)
+    output = _Output(groups, as_object=as_object, kind=kind)
     findings = asyncio.run(
         examine([check for group in groups for check in group], output.show_finding, output.show_waiting)
     )
@@ -68,10 +71,10 @@ class _Output:
     If standard error is a terminal, that terminal shows the names of the running checks.
     """
 
-    def __init__(self, groups: list[list[Check]], *, as_object: bool) -> None:
+    def __init__(self, groups: list[list[Check]], *, as_object: bool, kind: str | None) -> None:
         columns, names = shutil.get_terminal_size().columns, [check.name for group in groups for check in group]
         self._first = {group[0].name for group in groups}
-        self._page = FindingsPage(names, columns=columns, colour=sys.stdout.isatty())
+        self._page = FindingsPage(names, columns=columns, colour=sys.stdout.isatty(), kind=kind)
         self._as_object = as_object
         self._progress = sys.stderr.isatty()
         self._shown = False

@@ -23,13 +23,15 @@ _COLOURS: Final = {CheckState.OK: "32", CheckState.WARN: "33", CheckState.FAIL: 
 class FindingsPage:
     """Turns findings into lines for one terminal.
 
-    `names`: the names of all checks; the longest name sets the column of the texts.
+    `names`: the names of all checks; the longest name sets the column of the texts. `kind`: "i2pd" or "java", if the
+    operator has said which router runs; then the advice for the other router is left out.
     """
 
-    def __init__(self, names: Sequence[str], *, columns: int, colour: bool) -> None:
+    def __init__(self, names: Sequence[str], *, columns: int, colour: bool, kind: str | None = None) -> None:
         self._columns = min(max(columns, _LEAST_COLUMNS), _MOST_COLUMNS)
         self._width = max(map(len, names))
         self._colour = colour
+        self._kind = kind
 
     def finding(self, finding: Finding) -> list[str]:
         """Return the lines of one finding, and of its remedy."""
@@ -63,8 +65,8 @@ class FindingsPage:
         return head + textwrap.shorten(", ".join(names), self._columns - len(head) - 1, placeholder=" …")
 
     def _remedy(self, remedy: Remedy) -> list[str]:
-        if remedy.i2pd == remedy.java:
-            return self._wrap(remedy.i2pd, _BELOW, _BELOW)
+        if remedy.i2pd == remedy.java or self._kind is not None:
+            return self._wrap(remedy.java if self._kind == "java" else remedy.i2pd, _BELOW, _BELOW)
         hang = _BELOW + " " * 6
         return [
             line

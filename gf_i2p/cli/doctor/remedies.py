@@ -2,6 +2,7 @@
 
 import os
 from typing import Final
+from urllib.parse import urlsplit
 
 from gf_i2p.cli.doctor.checks import Remedy
 from gf_i2p.node.files.router_settings import host_and_port
@@ -10,6 +11,11 @@ from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 LAB_VARIABLE: Final = "GF_I2P_LAB"
 """Set in the environment of commands inside a private I2P network (`make lab`)."""
 _CONSOLE = "the router console (http://127.0.0.1:7657/"
+
+
+def is_java_console(url: str) -> bool:
+    """Whether a URL of i2pcontrol is that of a Java router's console, and not that of the plugin I2PControl."""
+    return urlsplit(url).path.rstrip("/") == "/jsonrpc"
 
 
 def i2pd_settings(address: str) -> dict[str, str]:
@@ -40,7 +46,8 @@ def sam_on(address: str) -> Remedy:
     _, port = host_and_port(address)
     return Remedy(
         _section("sam", address),
-        f"in {_CONSOLE}configclients): start 'SAM application bridge' (port {port}), and tick 'Run at Startup?'",
+        f"in {_CONSOLE}configclients): start 'SAM application bridge' (port {port}), and tick 'Run at Startup?'; "
+        "after a start of the router, SAM answers in two minutes",
     )
 
 
@@ -66,18 +73,26 @@ def i2pcontrol_on(url: str) -> Remedy:
 
 I2PCONTROL_PASSWORD = Remedy(
     "put the password of i2pd.conf, section [i2pcontrol], into secrets.toml: i2pcontrol_password = …",
-    "put the password into secrets.toml: i2pcontrol_password = …; the plugin I2PControl has a page for changing "
-    "the password, /password",
+    "put the password into secrets.toml: i2pcontrol_password = …; Java's own is itoopie until somebody changes it: on "
+    "the page /jsonrpc/password of the router console, or on the page /password of the plugin I2PControl",
 )
 
 
 _CERTIFICATE_THEN = "; only if both are the same, set i2pcontrol_fingerprint in [router] to the fingerprint"
-CERTIFICATE_COMPARE = Remedy(
-    "compare the fingerprint with the output of this command, in i2pd's data directory: openssl x509 -noout "
-    f"-fingerprint -sha256 -in i2pcontrol.crt.pem{_CERTIFICATE_THEN}",
-    "compare the fingerprint with the output of this command, in the plugin's directory: keytool -list -v -keystore "
-    f"i2pcontrol.ks{_CERTIFICATE_THEN}",
-)
+
+
+def certificate_compare(url: str) -> Remedy:
+    """Remedy when nothing vouches for the certificate at this URL of i2pcontrol."""
+    java = (
+        "in Java's configuration directory: openssl x509 -noout -fingerprint -sha256 -in certificates/console/*.crt"
+        if is_java_console(url)
+        else "in the plugin's directory: keytool -list -v -keystore i2pcontrol.ks"
+    )
+    return Remedy(
+        "compare the fingerprint with the output of this command, in i2pd's data directory: openssl x509 -noout "
+        f"-fingerprint -sha256 -in i2pcontrol.crt.pem{_CERTIFICATE_THEN}",
+        f"compare the fingerprint with the output of this command, {java}{_CERTIFICATE_THEN}",
+    )
 
 
 def router_start() -> Remedy:

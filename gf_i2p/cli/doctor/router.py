@@ -163,7 +163,7 @@ class RouterChecks:
             return fail(
                 f'the router is {program}, and the configuration says kind = "{self._router.kind}": every set would be '
                 "lost",
-                Remedy('[router] kind = "i2pd"', '[router] kind = "java"'),
+                Remedy.either(f'[router] kind = "{kind}"; for router-config, --{kind}'),
             )
         self.kind = program
         return ok(f"{program} at {address}")
@@ -222,7 +222,7 @@ class RouterChecks:
                 else "a certificate that nothing vouches for"
             )
             return fail(
-                f"shows {fault}, so nothing was sent; its fingerprint: {fingerprint}", remedies.CERTIFICATE_COMPARE
+                f"shows {fault}, so nothing was sent; its fingerprint: {fingerprint}", remedies.certificate_compare(url)
             )
         except RouterUnreachableError as error:
             return _unusable(error, urlsplit(url).netloc, remedies.i2pcontrol_on(url))

@@ -2,14 +2,14 @@
 
 import argparse
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from gf_i2p.cli.doctor.command import make
 from gf_i2p.cli.doctor.node_directory import SECRETS, NodeFiles
 from gf_i2p.cli.doctor.router import RouterChecks
-from gf_i2p.cli.doctor.router_lines import i2pd_lines, java_lines
+from gf_i2p.cli.doctor.router_lines import i2pd_lines, java_lines, java_notes
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.node.files.config import Config
@@ -45,22 +45,28 @@ def run(options: argparse.Namespace) -> Answer | Exit:
         raise CommandError(f"{directory}: this node has no router: its gf-i2p.toml has no table [router]")
     if options.check:
         return _check(options, config, router.model_copy(update={"kind": options.kind}))
-    files = (i2pd_lines if options.kind == "i2pd" else java_lines)(router)
-    return Answer({"router": options.kind, "files": files}, _text(options.kind, files, directory), is_file=True)
+    if options.kind == "i2pd":
+        files, notes = i2pd_lines(router), []
+    else:
+        files, notes = java_lines(router), java_notes(router)
+    text = _text(options.kind, files, notes, directory)
+    return Answer({"router": options.kind, "files": files, "notes": notes}, text, is_file=True)
 
 
-def _text(kind: str, files: Mapping[str, list[str]], directory: Path | None) -> str:
+def _text(kind: str, files: Mapping[str, list[str]], notes: Sequence[str], directory: Path | None) -> str:
     """Return the lines, ready to be pasted: all other text is a comment."""
     lines = []
     for file, wanted in files.items():
         lines += [f"# {file}", *wanted]
     check = "--check" if directory is None else f"--check {shlex.quote(str(directory))}"
-    return "\n".join([*(lines or ["# no line is needed"]), f"# {_THEN[kind]} {check}"])
+    comments = [*notes, f"{_THEN[kind]} {check}"]
+    return "\n".join([*(lines or ["# no line is needed"]), *(f"# {comment}" for comment in comments)])
 
 
 def _check(options: argparse.Namespace, config: Config | None, router: RouterTable) -> Exit:
     if options.directory is None:
-        return make([RouterChecks(None, router, None).checks()], as_object=options.json)
+        return make([RouterChecks(None, router, None).checks()], as_object=options.json, kind=options.kind)
     files = NodeFiles(options.directory)
     secrets = [check for check in files.checks() if check.name == SECRETS]
-    return make([secrets + RouterChecks(config, router, files.secrets).checks()], as_object=options.json)
+    checks = secrets + RouterChecks(config, router, files.secrets).checks()
+    return make([checks], as_object=options.json, kind=options.kind)

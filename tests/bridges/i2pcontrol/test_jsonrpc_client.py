@@ -259,7 +259,8 @@ async def test_what_i2pd_prints_for_an_unknown_first_parameter(i2pd: SimulatedRo
         (http(" " * (MAX_REPLY_BYTES + 1)), "more than"),
         (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + b" " * (MAX_REPLY_BYTES + 1), "more than"),
         (http("x", "403 Forbidden"), "refuses the host name.*allowedhosts"),
-        (http("x", "404 Not Found"), "status 404.*/jsonrpc/"),
+        (http("", "302 Found"), "status 302.*/jsonrpc/, with the slash at the end"),  # Java: /jsonrpc
+        (http("x", "404 Not Found"), "status 404.*only while its web application jsonrpc runs"),
         (http("x", "500 Oops"), "status 500"),
         (b"220 mail.example ESMTP\r\n", "answered Echo without HTTP"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n", "answered Echo without HTTP"),
