@@ -8,10 +8,12 @@ repeated until it prints what the page shows, for a farm needs a moment.
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -42,16 +44,27 @@ class Session:
     """Runs commands in a directory. A context manager: all that runs at the end is stopped."""
 
     def __init__(
-        self, directory: Path, environment: dict[str, str] | None = None, *, patience: float = PATIENCE
+        self,
+        directory: Path,
+        environment: dict[str, str] | None = None,
+        *,
+        patience: float = PATIENCE,
+        enter: Sequence[str] = (),
+        kept: dict[str, str] | None = None,
     ) -> None:
-        """`environment`: variables in addition to this process's own; the shell reads the file that BASH_ENV names."""
+        """`environment`: variables in addition to this process's own; the shell reads the file that BASH_ENV names.
+
+        `enter`: the prefix that runs a command at another place of this machine, such as in other namespaces.
+        `kept`: what the page's `keep` comments have kept so far, for sessions that share it.
+        """
         self._environment = {**os.environ, "COLUMNS": "100", "LC_ALL": "C.UTF-8", **(environment or {})}
         self._patience = patience
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
-        self._kept: dict[str, str] = {}
+        self._kept: dict[str, str] = {} if kept is None else kept
+        self._enter = tuple(enter)
         self._files = Path(tempfile.mkdtemp(prefix="gf-pages-"))
         self._shell = subprocess.Popen(
-            ["bash"],
+            [*self._enter, "bash"],
             cwd=directory,
             env=self._environment,
             stdin=subprocess.PIPE,
@@ -59,7 +72,7 @@ class Session:
             stderr=subprocess.DEVNULL,
             process_group=0,  # a session of its own would end with the first terminal that the shell opens
         )
-        self._say("trap : TERM\n")
+        self._say(f"trap : TERM\ncd {shlex.quote(str(directory))}\n")  # another mount namespace begins at /
 
     def __enter__(self) -> Self:
         return self
@@ -81,19 +94,23 @@ class Session:
             WrongPageError: A command printed or returned something else than the page shows.
         """
         for each in page.commands:
-            command = replace(
-                each,
-                text=self._filled_in(each.text),
-                types=tuple(map(self._filled_in, each.types)),
-                answers=tuple(map(self._filled_in, each.answers)),
-            )
-            where = f"{page.path.name}:{command.line}: $ {command.text}"
-            if command.ends:
-                self._end(where, command)
-            elif _STAYS.search(command.text) and not _BESIDE.search(command.text):
-                self._start(where, command)
-            else:
-                self._once(where, command)
+            self.step(page, each)
+
+    def step(self, page: Page, written: Command) -> None:
+        """Run one command of the page. Raises `WrongPageError`, as `run` does."""
+        command = replace(
+            written,
+            text=self._filled_in(written.text),
+            types=tuple(map(self._filled_in, written.types)),
+            answers=tuple(map(self._filled_in, written.answers)),
+        )
+        where = f"{page.path.name}:{command.line}: $ {command.text}"
+        if command.ends:
+            self._end(where, command)
+        elif _STAYS.search(command.text) and not _BESIDE.search(command.text):
+            self._start(where, command)
+        else:
+            self._once(where, command)
 
     def _filled_in(self, text: str) -> str:
         for name, value in self._kept.items():
@@ -151,8 +168,7 @@ class Session:
         interrupted = command.prints.partition("^C")
         with printed.open("wb") as file:
             process = subprocess.Popen(
-                ["bash", "-c", f"exec {command.text}"],
-                cwd=f"/proc/{self._shell.pid}/cwd",
+                [*self._enter, "bash", "-c", f"cd {shlex.quote(self._directory)} && exec {command.text}"],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -171,6 +187,10 @@ class Session:
         self._keep(where, command, printed.read_text(errors="replace"))
         if interrupted[1]:
             self._stop(process, signal.SIGINT)
+
+    @property
+    def _directory(self) -> str:
+        return os.readlink(f"/proc/{self._shell.pid}/cwd")  # noqa: PTH115 -- the shell may see other mounts
 
     def _stop_shell(self) -> None:
         """End the shell after the jobs that the page has left in the background."""
