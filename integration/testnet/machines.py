@@ -88,13 +88,13 @@ exec $(cat $place/enter) sh -c "cd $place/home && $*"
 """
 _SCP: Final = """\
 #!/bin/sh
-# scp -p FILE... MACHINE:DIRECTORY, or scp -rp DIRECTORY MACHINE:
+# scp -p FILE MACHINE:PATH, or scp -rp DIRECTORY MACHINE:
 [ "$1" = -p ] || [ "$1" = -rp ] || exit 1
 shift
 for last; do :; done
 place={machines}/${{last%%:*}}
 [ -d $place ] || exit 255
-while [ $# -gt 1 ]; do cp -Rp "$1" "$place/home/${{last#*:}}" || exit; shift; done
+cp -Rp "$1" "$place/home/${{last#*:}}"
 """
 
 
