@@ -18,6 +18,7 @@ from typing import Final
 import aiohttp
 
 from integration.pages.page import Page, PageError
+from integration.pages.place import Place
 from integration.pages.session import Session
 from integration.testnet.machines import LOOPBACK, Machine
 from integration.testnet.router import PROXY_PORT
@@ -117,7 +118,7 @@ async def followed(page: Page, machines: dict[str, Machine], environment: dict[s
                     machine.home,
                     {**environment, **machine.environment},
                     patience=PATIENCE,
-                    enter=machine.where,
+                    place=Place(tuple(machine.where)),
                     kept=kept,
                 )
             )
