@@ -27,8 +27,8 @@ PLACE: Final = "machines"
 NAMES: Final = {"1": "machine-1", "2": "machine-2", "3": "machine-3", "desk": "desk"}
 """The machines by what the pages call them in `on`."""
 SERVICE: Final = "SERVICE"
-PATIENCE: Final = 300.0
-"""Seconds for a command to print what the page shows: new tunnels may be needed, and old lease sets must end."""
+PATIENCE: Final = 630.0
+"""Seconds for a command to print what the page shows: an old lease set may live for ten minutes more."""
 _ASK_SECONDS: Final = 1.0
 _REQUEST_SECONDS: Final = 30.0
 _GAP_SECONDS: Final = 5.0
