@@ -1,7 +1,9 @@
 """Runs a documentation page on several machines: one shell on each, as a reader has one window for each.
 
 A page with `<!-- run: machines -->` is followed on the machines 1, 2 and 3, and on the reader's own computer, `desk`. A
-comment `<!-- on: 2 -->` says where the commands behind it run. The output has the seconds of each command.
+comment `<!-- on: 2 -->` says where the commands behind it run. The output has the seconds of each command. The place
+`newcomer` is among the routers of the private network, as in `test_pages.py`: for hidden commands of a visitor who has
+never looked for the service before.
 
 From the time when the page has kept an address as SERVICE, a visitor at the desk asks for the page of that address
 every second. So the output tells how long the service was away.
@@ -124,6 +126,11 @@ async def followed(page: Page, machines: dict[str, Machine], environment: dict[s
             )
             for place, machine in machines.items()
         }
+        sessions["newcomer"] = stack.enter_context(
+            Session(
+                machines["desk"].home, {**environment, **machines["desk"].environment}, patience=PATIENCE, kept=kept
+            )
+        )
         following = MachinePage(page, sessions, kept, machines["desk"])
         visiting = asyncio.create_task(following.visit())
         try:
