@@ -44,19 +44,19 @@ _AGAIN_SECONDS: Final = 5.0
 class FarmTasks:
     """The tasks of one node.
 
-    `publisher` and `keys` are None on a server that never publishes. `exporter` is None without a history. `leaves`:
-    for each leaf of this server, the watch of its service and the forwarder. `router_info` is None when the records do
-    not have the router info.
+    `publisher` is None until this server may publish: see `may_publish`. `keys` is None on a server without keys of the
+    master. `exporter` is None without a history. `leaves`: for each leaf of this server, the watch of its service and
+    the forwarder. `router_info` is None when the records do not have the router info.
     """
 
     def __init__(
         self,
         view: FarmView,
         reporter: Reporter | None,
-        publisher: Publisher | None,
         bridge: RouterBridge | None,
         exporter: Exporter | None = None,
         *,
+        make_publisher: Callable[[], Publisher | None] = lambda: None,
         failure_detector: FailureDetector | None = None,
         sensing: DestinationSensing | None = None,
         keys: KeysWatch | None = None,
@@ -67,7 +67,8 @@ class FarmTasks:
         self.sensing = sensing
         self.exporter = exporter
         self.reporter = reporter
-        self.publisher = publisher
+        self.publisher: Publisher | None = None
+        self._make_publisher = make_publisher
         self._failure_detector = failure_detector
         self.keys = keys
         self.leaves = leaves
@@ -90,6 +91,21 @@ class FarmTasks:
         )
         parts = [part.run for part in all_parts if part is not None]
         self._tasks = [asyncio.get_running_loop().create_task(_for_ever(part)) for part in parts]
+
+    def may_publish(self, publish: str) -> bool:
+        """Let the farm choose this server from now on, or not. `publish`: the setting; "on", "auto" or "off".
+
+        Returns whether the setting is in force: a server that began without keys of the master needs a restart.
+        """
+        if self.reporter is None or self.reporter.mode == "off":
+            return True
+        if publish != "off" and self.publisher is None:
+            self.publisher = self._make_publisher()
+            if self.publisher is not None and self._tasks:
+                self._tasks.append(asyncio.get_running_loop().create_task(_for_ever(self.publisher.run)))
+        self.reporter.publish_config = "off" if self.publisher is None else publish
+        self.reporter.changed()
+        return self.reporter.publish_config == publish
 
     async def resign(self) -> None:
         """If the farm has chosen this node as publisher, let the farm choose another server before this node stops.
@@ -148,7 +164,7 @@ def farm_tasks_of(
 ) -> FarmTasks:
     """Make the tasks that the configuration asks for: without a router only the view and the exporter."""
     if bridge is None:
-        return FarmTasks(view, None, None, None, exporter)
+        return FarmTasks(view, None, None, exporter)
     publish, server_id = config.publish, config.node.id
     leaves = local_leaves(publish)
     info_file = None if config.router is None else config.router.info_file
@@ -170,29 +186,30 @@ def farm_tasks_of(
     if keys is not None and publish.mode != "off":
         kind = "auto" if config.router is None else config.router.kind
         watch = KeysWatch(keys, directory / publish.keys, router=kind, server=server_id)
-    publisher = None
-    if watch is not None and publish.publish != "off":
-        publisher = _publisher(directory, config, view, reporter, bridge, hosting, watch)
-    if publisher is not None:
-        reporter.publish_config = publish.publish
+
+    def make_publisher() -> Publisher | None:
+        return None if watch is None else _publisher(directory, config, view, reporter, bridge, hosting, watch)
+
     failure_detector = FailureDetector(driver, view, reporter, clock=asyncio.get_running_loop().time)
     sensing = None
     if publish.sense_minutes:
         sensing = DestinationSensing(
             server_id, view, reporter, bridge, mode=publish.mode, minutes=publish.sense_minutes
         )
-    return FarmTasks(
+    tasks = FarmTasks(
         view,
         reporter,
-        publisher,
         bridge,
         exporter,
+        make_publisher=make_publisher,
         failure_detector=failure_detector,
         sensing=sensing,
         keys=watch,
         leaves=leaves,
         router_info=router_info,
     )
+    tasks.may_publish(publish.publish)
+    return tasks
 
 
 def _publisher(

@@ -455,7 +455,10 @@ class Node:
         self.budgets.limits = config.limits.in_bytes
         self.driver.change_plan(config.plan)
         members = {server.id for server in self.driver.core.configuration.servers}
-        return needs_restart((old, self._secrets), (config, secrets), members)
+        pending = needs_restart((old, self._secrets), (config, secrets), members)
+        if not self.farm_tasks.may_publish(config.publish.publish) and "publish" not in pending:
+            pending.append("publish")
+        return pending
 
     def _derive_times(self, timing: Timing) -> None:
         """Set the waiting times that follow from the consensus time-outs."""

@@ -2,14 +2,12 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from integration.containers.__main__ import cache_directory
 from integration.harness.waiting import wait_for
-from integration.packages.clean_root import CleanRoot, booted, lacking
+from integration.packages.clean_root import CleanRoot
 from integration.packages.farm_watch import watched
 
 UNITS = [f"gf-i2p@server-{number}.service" for number in (1, 2, 3)]
@@ -21,29 +19,6 @@ ExecStartPost=+/bin/sh -c 'kill -STOP $MAINPID; (sleep 8; kill -CONT $MAINPID) >
 """A unit that is active, and whose server takes part in the farm only 8 s later, as after a long time away."""
 
 pytestmark = [pytest.mark.timeout(1800)]
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Iterator[CleanRoot]:
-    if reason := lacking():
-        pytest.skip(reason)
-    directory = tmp_path / "root"
-    directory.mkdir()
-    with booted(directory, cache_directory()) as running:
-        yield running
-
-
-def package(dist: Path) -> Path:
-    (file,) = dist.glob("*.deb")
-    return file
-
-
-def bring(root: CleanRoot, file: Path) -> str:
-    """Copy a package into the root; return its path there."""
-    place = root.directory / "opt" / file.name
-    # By the host: a process outside sees the root's disk, for only /dev, /proc, /sys and /run are mounts there.
-    place.write_bytes(file.read_bytes())
-    return f"/opt/{file.name}"
 
 
 def next_version(file: Path, folder: Path) -> Path:
@@ -66,11 +41,11 @@ def has_leader(root: CleanRoot, server: int) -> bool:
     return "\nleader " in said and "\nleader   none" not in said
 
 
-def test_life_of_a_package(dist: Path, root: CleanRoot, tmp_path: Path) -> None:
+def test_life_of_a_package(package: Path, root: CleanRoot, tmp_path: Path) -> None:
     before = root.files()
-    first = bring(root, package(dist))
+    first = root.bring(package)
     root.run("dpkg", "--install", first)
-    assert root.run("gf-i2p", "--version").split()[1] in package(dist).name.replace("~", ".")
+    assert root.run("gf-i2p", "--version").split()[1] in package.name.replace("~", ".")
     for place in ("/usr/share/man/man1/gf-i2p.1.gz", "/usr/share/bash-completion/completions/gf-i2p"):
         assert place in root.files()
 
@@ -102,7 +77,7 @@ def test_life_of_a_package(dist: Path, root: CleanRoot, tmp_path: Path) -> None:
     (slow / "slow.conf").write_text(SLOW)
     root.run("systemctl", "daemon-reload")
     mains = [shown(root, unit, "MainPID") for unit in UNITS]
-    later = bring(root, next_version(package(dist), tmp_path))
+    later = root.bring(next_version(package, tmp_path))
     posted = json.loads(root.run("gf-i2p", "post", f"{STATE}/server-1", "just before", "--json"))["index"]
     with watched({number: root.directory / STATE[1:] / f"server-{number}" for number in (1, 2, 3)}, posted) as seen:
         said = root.run("dpkg", "--install", later)

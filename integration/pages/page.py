@@ -11,9 +11,12 @@ A block of the kind `bash` has a command on each line, without `$ ` and output, 
 - `<!-- answer: LINE -->` lines before a block: the block's first command asks for these lines, on a terminal. The page
   shows the answers behind the questions.
 - `<!-- keep NAME: PATTERN -->` before a block: a reader copies this part of what the block's first command prints. The
-  word NAME, in capitals, in later commands and typed lines stands for the pattern's first group.
+  word NAME, in capitals, in later commands and typed lines stands for the pattern's first group. Before a hidden
+  comment, the same for the comment's first command.
 - `<!-- stop: COMMAND -->` and `<!-- kill: COMMAND -->`: the page's text has the reader end this running command, by
   SIGTERM or by SIGKILL.
+- `<!-- on: PLACES -->`: the commands behind the comment run at these places, one place after the other, up to the next
+  such comment. PLACES are names with spaces between.
 - `<!-- not run: REASON -->` before a block: a reader runs the block, and this test cannot.
 
 In what a command prints, `…` stands for anything, a number for any number, an address in I2P for any other one, a
@@ -26,7 +29,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
-_COMMENT: Final = re.compile(r"<!--\s*(run|hidden|type|answer|keep [A-Z]+|stop|kill|not run):\s*(.*?)\s*-->", re.DOTALL)
+_COMMENT: Final = re.compile(
+    r"<!--\s*(run|hidden|type|answer|keep [A-Z]+|stop|kill|on|not run):\s*(.*?)\s*-->", re.DOTALL
+)
 _BLOCK: Final = re.compile(
     r"^(?P<indent> *)```(?P<kind>console|bash)\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE
 )
@@ -65,6 +70,8 @@ class Command:
     exit_code: int = 0
     ends: Literal["", "stop", "kill"] = ""
     """How the running command of this text is ended; empty: the command is begun."""
+    on: tuple[str, ...] = ()
+    """The places where the command runs; none: the page has only one place."""
 
     def matches(self, printed: str) -> bool:
         """Return whether `printed` is what the page shows."""
@@ -92,6 +99,7 @@ def read_page(path: Path) -> Page:
     marks = sorted([*_COMMENT.finditer(text), *_BLOCK.finditer(text)], key=lambda mark: mark.start())
     place, skip, types, answers = "", "", list[str](), list[str]()
     keeps = list[tuple[str, str]]()
+    on: tuple[str, ...] = ()
     page = Page(path, "")
     for mark in marks:
         line = text.count("\n", 0, mark.start()) + 1
@@ -104,7 +112,8 @@ def read_page(path: Path) -> Page:
                     if mark["kind"] == "console"
                     else re.sub("^( *)", r"\1$ ", mark["body"].rstrip(), flags=re.MULTILINE)
                 )
-                first, *others = _commands(path, line, body, len(mark["indent"]))
+                found = _commands(path, line, body, len(mark["indent"]))
+                first, *others = (replace(each, on=on) for each in found)
                 page.commands.extend(
                     [replace(first, types=tuple(types), answers=tuple(answers), keeps=tuple(keeps)), *others]
                 )
@@ -112,9 +121,13 @@ def read_page(path: Path) -> Page:
         elif mark[1] == "run":
             place = mark[2]
         elif mark[1] == "hidden":
-            page.commands.extend(Command(line, each.strip()) for each in mark[2].splitlines())
+            first, *others = (Command(line, each.strip(), on=on) for each in mark[2].splitlines())
+            page.commands.extend([replace(first, keeps=tuple(keeps)), *others])
+            keeps = []
         elif mark[1] in ("stop", "kill"):
-            page.commands.append(Command(line, mark[2], ends="stop" if mark[1] == "stop" else "kill"))
+            page.commands.append(Command(line, mark[2], ends="stop" if mark[1] == "stop" else "kill", on=on))
+        elif mark[1] == "on":
+            on = tuple(mark[2].split())
         elif mark[1] == "type":
             types.append(mark[2])
         elif mark[1] == "answer":

@@ -38,6 +38,7 @@ GROUPS: Final = (
     ("test_pipeline.py", "test_far_administrator.py"),
     ("test_farm.py",),
     ("test_pages.py",),
+    ("test_machine_pages.py",),
     ("test_doctor.py", "test_sam.py", "test_keys.py"),
     ("test_failover.py", "test_trees.py"),
     ("test_leaf_death.py", "test_leaf_load.py"),

@@ -9,6 +9,7 @@ import pytest
 from bridges.hosting_protocol import MAX_STREAMS_PER_DESTINATION, StreamLimits
 from gf_i2p.farm.pieces import whole
 from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.node.node import Node
 from gf_i2p.node.publish.failover import FailoverPublisher
@@ -101,6 +102,44 @@ async def test_mode_failover_makes_who_serves(tmp_path: Path) -> None:
         found = whole(explanation(node))
         assert found["lines"][0].startswith("server 1 serves (failover): it is the only server that can")
         assert bridge.sent == [], "a master is never used in both modes"
+
+
+async def test_a_running_server_learns_that_it_may_publish(tmp_path: Path) -> None:
+    hosting, (port,) = SimulatedHosting(), free_ports(1)
+    made = NodeFarm(tmp_path, 1, bridges={1: FakeBridge(leaf=7)}, services={1: (hosting, port)}, keys=KEYS)
+    path = made.path(1) / CONFIG_FILE
+
+    def say(node: Node, old: str, new: str) -> list[str]:
+        path.write_text(path.read_text().replace(f'publish = "{old}"', f'publish = "{new}"'))
+        return node.reload(Config.load(path.parent), Secrets.load(path.parent))
+
+    path.write_text(path.read_text().replace('mode = "failover"\n', 'mode = "failover"\npublish = "off"\n'))
+    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port), made:
+        node = await made.leader()
+        record = await posted(node)
+        assert record.meta is not None
+        assert record.meta.publish_config == "off"
+        assert node.farm_tasks.publisher is None
+        assert say(node, "off", "auto") == []
+        await becomes("it serves", lambda: hosting.services != [])
+        assert publishing_status(node.farm_tasks)["publish"] == "auto"
+        assert say(node, "auto", "off") == []
+        await becomes("it is not chosen", lambda: node.farm_tasks.view.choice.publisher is None)
+        await becomes("it serves no more", lambda: publishing_status(node.farm_tasks)["publishing"] is None)
+        assert say(node, "off", "on") == []
+        await becomes("it is chosen again", lambda: node.farm_tasks.view.choice.publisher == 1)
+        assert len(hosting.services) <= 2
+
+
+async def test_a_running_server_without_keys_needs_a_restart_before_it_may_publish(tmp_path: Path) -> None:
+    made = NodeFarm(tmp_path, 1, bridges={1: FakeBridge(leaf=7)})
+    path = made.path(1) / CONFIG_FILE
+    path.write_text(path.read_text().replace('mode = "meta"\n', 'mode = "meta"\npublish = "off"\n'))
+    async with made:
+        node = await made.leader()
+        path.write_text(path.read_text().replace('publish = "off"', 'publish = "on"'))
+        assert node.reload(Config.load(path.parent), Secrets.load(path.parent)) == ["publish"]
+        assert publishing_status(node.farm_tasks)["publish"] == "off"
 
 
 async def test_the_load_of_the_leafs_forwarder_is_in_the_status(tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ class PublishingChecks:
         if self._config.own_endpoint.is_i2p:
             checks.append(Check("own address", self._own_address, _LOOKUP_SECONDS, (I2CP,), after=(NODE,), late=_LATE))
         signs = publish.mode != "off" and publish.publish != "off"
-        if signs:
+        # With publish = "off" a server needs no keys; with keys there, it may publish after a reload.
+        if signs or (publish.mode != "off" and (self._directory / publish.keys).exists()):
             checks.append(Check(_MASTER, self._master))
         needs_keys = (_MASTER,) if signs else ()
         checks.append(Check("publishing", self._publishing, needs=needs_keys, after=(PROXY, I2CP, I2PCONTROL)))

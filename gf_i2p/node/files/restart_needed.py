@@ -20,10 +20,11 @@ def needs_restart(old: tuple[Config, Secrets], new: tuple[Config, Secrets], memb
     if founders - gone != new_founders:
         pending.append("servers (id, endpoint)")
     pending += [
-        name
-        for name in ("history", "monitoring", "router", "publish")
-        if getattr(config, name) != getattr(new_config, name)
+        name for name in ("history", "monitoring", "router") if getattr(config, name) != getattr(new_config, name)
     ]
+    # A running node takes the permission to publish over, and nothing else of the table.
+    if config.publish.model_copy(update={"publish": new_config.publish.publish}) != new_config.publish:
+        pending.append("publish")
     if secrets.password != new_secrets.password:
         pending.append("password")
     passwords = new_secrets.router_passwords

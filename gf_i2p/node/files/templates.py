@@ -123,7 +123,7 @@ PUBLISH: Final = """\
 [publish]
 mode = "off"                  # "meta": when the farm chooses this server, it publishes the Meta lease set;
                               # "dry-run": no router gets it; "failover": the master's address runs here (see below)
-# publish = "auto"            # "on": chosen before "auto"; "off": never chosen, only its leaf is listed
+# publish = "auto"            # reloaded; "on": chosen before "auto"; "off": never chosen, only its leaf is listed
 keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, or the master's own, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
 # leaf_service = "127.0.0.1:8080"  # the service behind that leaf: while it does not answer, the leaf is not listed

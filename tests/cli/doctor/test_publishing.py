@@ -93,6 +93,11 @@ async def test_keys_that_are_missing_or_shared(tmp_path: Path, identity: Identit
             found = await place.look()
             assert having(CheckState.FAIL, found) == {}
             assert found["publishing"].text.endswith('(publish = "off"); its leaf is listed')
+            assert "master keys" not in found
+            (place.directory / MASTER_FILE).touch(mode=0o644)
+            found = await place.look()
+            assert set(having(CheckState.FAIL, found)) == {"master keys"}, "keys for a later permission to publish"
+            (place.directory / MASTER_FILE).unlink()
             place.change(CONFIG_FILE, ('mode = "meta"\npublish = "off"', 'mode = "off"'))
             found = await place.look()
     assert having(CheckState.FAIL, found) == {}

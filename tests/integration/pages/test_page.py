@@ -1,8 +1,10 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from integration.pages.page import Command, PageError, read_page
+from integration.pages.place import Place
 from integration.pages.session import Session, WrongPageError
 
 PAGE = """\
@@ -169,3 +171,85 @@ after
 def test_a_block_to_paste_has_a_command_on_each_line(tmp_path: Path) -> None:
     found = read_page(page(tmp_path, "<!-- run: machine -->\n1. Do\n\n   ```bash\n   one\n   two\n   ```\n"))
     assert [each.text for each in found.commands] == ["one", "two"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a command as somebody else")
+def test_a_page_runs_in_another_place(tmp_path: Path) -> None:
+    """The place has another user, other variables, and a root directory with another path on this side."""
+    nobody = 65534
+    enter = ("env", "-i", f"PATH={os.environ['PATH']}", "setpriv", f"--reuid={nobody}", "--clear-groups")
+    text = """\
+<!-- run: there -->
+<!-- answer: yes -->
+```console
+$ test -t 0 && read -p "Well? " line && echo "$line, says $(id -u)"
+Well? yes
+yes, says 65534
+$ cd usr; echo "$HOME."
+.
+$ pwd >/dev/stderr
+/usr
+$ python3 -u -m http.server --bind 127.0.0.1 0
+Serving HTTP on …
+```
+"""
+    place = Place(enter, Path("/proc/self/root"), nobody)
+    with Session(Path("/"), place=place) as session:
+        session.run(read_page(page(tmp_path, text)))
+        ((_, process),) = session._running
+        assert Path(f"/proc/{process.pid}/cwd").readlink() == Path("/usr")
+
+
+def test_a_page_says_at_which_places_its_commands_run(tmp_path: Path) -> None:
+    text = """\
+<!-- run: machines -->
+<!-- on: 1 2 -->
+```console
+$ one
+```
+<!-- on: desk -->
+<!-- keep WORD: (.*) -->
+<!-- hidden:
+two
+three
+-->
+<!-- stop: one -->
+"""
+    found = read_page(page(tmp_path, text)).commands
+    assert [(each.text, each.on) for each in found] == [
+        ("one", ("1", "2")),
+        ("two", ("desk",)),
+        ("three", ("desk",)),
+        ("one", ("desk",)),
+    ]
+    assert [each.keeps for each in found] == [(), (("WORD", "(.*)"),), (), ()]
+
+
+def test_sessions_at_two_places_share_what_the_page_keeps(tmp_path: Path) -> None:
+    text = """\
+<!-- run: machines -->
+<!-- keep CODE: (\\d+) -->
+```console
+$ expr 40 + 2
+42
+```
+```console
+$ echo CODE from $PLACE in $(basename $PWD) && cd ..
+42 from there in second
+$ python3 -u -m http.server --bind 127.0.0.1 0
+Serving HTTP on …
+```
+"""
+    kept: dict[str, str] = {}
+    second = tmp_path / "second"
+    second.mkdir()
+    found = read_page(page(tmp_path, text))
+    with (
+        Session(tmp_path, kept=kept) as one,
+        Session(second, kept=kept, place=Place(("env", "--chdir=/", "PLACE=there"))) as other,
+    ):
+        one.step(found, found.commands[0])
+        for command in found.commands[1:]:
+            other.step(found, command)
+        ((_, server),) = other._running
+        assert Path(f"/proc/{server.pid}/cwd").readlink() == tmp_path
