@@ -43,7 +43,7 @@ $(VENV)/.test: $(VENV)/.run requirements/test.txt
 	@echo "Installing what the tests need"
 	$(call packages,test)
 
-# Renews requirements/ after a change to pyproject.toml or build.in, for every Python and system at once. A version that
+# Renews requirements/ after a change to pyproject.toml or an .in file, for every Python and system at once. A version that
 # still fits stays. The newest of all: LOCK_ARGS=--upgrade. The newest of one: LOCK_ARGS="--upgrade-package aiohttp".
 LOCK_ARGS ?=
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras \
@@ -53,6 +53,7 @@ lock: $(VENV)/.test
 	@$(LOCK) --extra uvloop --extra spark pyproject.toml -c requirements/test.txt --output-file requirements/spark.txt
 	@$(LOCK) --extra uvloop pyproject.toml -c requirements/test.txt --output-file requirements/run.txt
 	@$(LOCK) requirements/build.in -c requirements/test.txt --output-file requirements/build.txt
+	@$(LOCK) requirements/parts.in -c requirements/test.txt --output-file requirements/parts.txt
 
 # Programs that others wrote, to run, test and measure against: Debian's packages, installed when we may. Without them
 # the tests say which they skip, and the rest says what to install. A package with a service of its own (third word) is

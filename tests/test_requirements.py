@@ -14,7 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 LOCKED = {"run": ["uvloop"], "spark": ["uvloop", "spark"], "test": [*EXTRAS]}
 """The extras of each file; a file also has the package's own requirements."""
-FILES = [*LOCKED, "build"]
+FILES = [*LOCKED, "build", "parts"]
 PIN = re.compile(
     r"(?P<name>[a-z0-9.-]+)(?:\[(?P<extras>[a-z0-9,.-]+)\])?==(?P<version>\S+)(?: ; .+?)?"
     r"(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)"

@@ -2,7 +2,7 @@
 
 The arguments go to pytest, except `--fresh`; without a named test pytest runs this whole folder. `--fresh` starts
 without any image (Docker keeps the base image that it has). The slow tests run with `GF_I2P_TIER=all`: the rounds of
-faults, a second farm, and the image with Spark.
+faults, a second farm, the image with Spark, and the commands of docs/how-to/containers.md.
 
 A failed test may run once more, on a new farm: `integration/harness/pytest_outcomes.py`.
 """

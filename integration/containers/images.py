@@ -25,6 +25,8 @@ NET: Final = os.environ.get(NET_VARIABLE) or "254"
 """The number for the tests' farm; not the compose file's own 0, which another farm on this machine may use."""
 SECOND_NET: Final = "255" if NET != "255" else "254"
 """The number for a second farm beside the tests' farm."""
+LIMITS: Final = (1 << 30, 256)
+"""Bytes of memory and number of processes of each container of the compose files: docs/how-to/containers.md says so."""
 KEPT: Final = "72h"
 """Age up to which unused build steps stay in the cache."""
 

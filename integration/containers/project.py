@@ -109,6 +109,11 @@ class Project:
         """Return the engine's facts about a service's container."""
         return self.engine.inspect(self.container(service))
 
+    def limits(self) -> dict[str, tuple[int, int]]:
+        """Return bytes of memory and number of processes that the engine gives each service's container at most."""
+        found = {service: self.engine.inspect(each)["HostConfig"] for service, each in self.containers().items()}
+        return {service: (each["Memory"], each["PidsLimit"]) for service, each in found.items()}
+
     def running(self, service: str) -> bool:
         """Whether the container runs; False also without a container."""
         return self._pid(service) > 0

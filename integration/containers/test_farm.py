@@ -3,8 +3,9 @@
 import pytest
 
 from integration.containers.base_image import image_size
-from integration.containers.container_farm import ENOUGH, NODES, ContainerFarm
+from integration.containers.container_farm import ENOUGH, NODES, ROUTERS, WEB, ContainerFarm
 from integration.containers.engine import Engine
+from integration.containers.images import LIMITS
 
 MAX_IMAGE_BYTES = 250_000_000
 NOBODY_CAPABILITIES = "0000000000000000"
@@ -20,6 +21,13 @@ def test_from_nothing_to_a_meta_lease_set_on_the_floodfills(farm: ContainerFarm)
 
 def test_the_image_of_a_node_is_small(engine: Engine) -> None:
     assert image_size(engine, "gf-i2p-node") < MAX_IMAGE_BYTES
+
+
+def test_the_engine_limits_each_container(farm: ContainerFarm) -> None:
+    """The engine has taken over the limits. Podman runs here without control groups, so nothing keeps to them."""
+    found = farm.limits()
+    assert {*NODES, *ROUTERS, WEB} <= found.keys()
+    assert found == dict.fromkeys(found, LIMITS)
 
 
 @pytest.mark.parametrize("node", NODES)

@@ -8,7 +8,7 @@ import pytest
 
 from integration.containers.container_farm import DIRECTORY, ContainerFarm
 from integration.containers.engine import Engine, EngineError
-from integration.containers.images import NODE_COMPOSE
+from integration.containers.images import LIMITS, NODE_COMPOSE
 from integration.containers.project import ASK_SECONDS, Project
 from integration.harness.waiting import wait_for
 
@@ -56,6 +56,7 @@ def test_a_node_beside_a_router_that_is_there(node: Project) -> None:
         what = f"the node leads its farm of one {when}"
         return wait_for(what, SECONDS, lambda: node.healthy(NODE), poll=ASK_SECONDS, else_say=lambda: node.logs(NODE))
 
+    assert node.limits() == {NODE: LIMITS}
     print(f"\nhealthy after {healthy('for the first time'):.1f} s", flush=True)
     node.kill(NODE)
     node.start(NODE)

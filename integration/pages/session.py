@@ -32,7 +32,8 @@ _BESIDE: Final = re.compile(r"(?<![&>])&(?![&>\d])")
 """The page itself lets a command run beside the next one."""
 _LOOKS: Final = re.compile(
     r"gf-i2p (status|explain|events|entries|doctor|find|leaf status|keys status|history verify|router-config"
-    r"|members list|leaves list|publisher show|farm (show|log))\b|^(curl|ls|cat|sqlite3|stat) "
+    r"|members list|leaves list|publisher show|farm (show|log))\b|\brouter (healthy|page)\b"
+    r"|^(curl|ls|cat|sqlite3|stat) "
 )
 
 

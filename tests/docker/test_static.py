@@ -221,11 +221,17 @@ def test_an_image_says_what_it_is(file: Path) -> None:
     assert f"ARG BASE={labels['base.name']}\n" in text
 
 
-def test_the_image_of_a_node_lists_its_parts() -> None:
+def test_the_images_with_the_program_list_their_parts() -> None:
+    """Each final stage has the list of its own parts, and nothing else of the stage that makes the list."""
     text = (DOCKER / "Dockerfile").read_text()
     (place,) = re.findall(r'gf-i2p\.parts="([^"]*)"', text)
-    assert f"pip inspect > {place} " in text
-    assert text.index("pip inspect") < text.index("uninstall --yes setuptools pip"), "pip is still there"
+    stages = {
+        match[2]: match for match in re.finditer(r"^FROM (\S+) AS (\S+)\n((?:(?!FROM ).*\n?)*)", text, re.MULTILINE)
+    }
+    for image, lister in (("node", "parts"), ("spark", "parts-spark")):
+        assert f"COPY --from={lister} /opt/parts.cdx.json {place}\n" in stages[image][3]
+        assert stages[lister][1] == "lister"
+        assert text.count(f"--from={lister} ") == 1
 
 
 def test_a_directory_that_is_missing_is_not_made() -> None:
