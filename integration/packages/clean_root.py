@@ -15,9 +15,11 @@ from typing import Final
 
 from integration.containers.base_image import make_archive
 from integration.harness.waiting import wait_for
+from integration.pages.place import Place
 
 SUITE: Final = "bookworm"
-_PACKAGES: Final = ("systemd", "python3", "adduser")
+_PACKAGES: Final = ("systemd", "python3", "adduser", "sudo", "dbus")
+_HOST: Final = "debian"
 _BOOT: Final = Path(__file__).with_name("boot.sh")
 _CONTROL_GROUPS: Final = (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
 _PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -48,13 +50,24 @@ class CleanRoot:
         self.directory = directory
         self._pid = pid
 
+    def _enter(self, user: str | None = None) -> list[str]:
+        """Return the words before a command that run the command in the system."""
+        enter = ["nsenter", f"--target={self._pid}", "--mount", "--pid", "--uts", "--ipc", "--net", "--root", "--wd"]
+        environment = ["env", "-i", f"PATH={_PATH}", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", "COLUMNS=100"]
+        rights = [] if user is None else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
+        return [*enter, *environment, *rights]
+
+    def add_administrator(self, name: str) -> Place:
+        """Make a user who may do all by sudo; return the place where this user types commands."""
+        self.run("adduser", "--quiet", "--disabled-password", "--gecos", "", name)
+        (self.directory / "etc/sudoers.d" / name).write_text(f"{name} ALL=(ALL:ALL) NOPASSWD: ALL\n")
+        user = int(self.run("id", "--user", name))
+        return Place((*self._enter(name), "env", f"HOME=/home/{name}"), Path(f"/proc/{self._pid}/root"), user)
+
     def run(self, *command: str, user: str | None = None, check: bool = True) -> str:
         """Run a command in the system; return its output, errors too. Raises `CleanRootError`."""
-        enter = ["nsenter", f"--target={self._pid}", "--mount", "--pid", "--uts", "--ipc", "--net", "--root", "--wd"]
-        rights = [] if user is None else ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-        environment = ["env", "-i", f"PATH={_PATH}", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"]
         done = subprocess.run(
-            [*enter, *environment, *rights, *command],
+            [*self._enter(user), *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -65,6 +78,13 @@ class CleanRoot:
         if check and done.returncode != 0:
             raise CleanRootError(f"{' '.join(command)}: {done.returncode}: {done.stdout}")
         return done.stdout
+
+    def bring(self, file: Path, place: str = "/opt", name: str | None = None) -> str:
+        """Copy a file into a directory of the system, under its own or another name; return its path there."""
+        # By the host: a process outside sees the root's disk, for only /dev, /proc, /sys and /run are mounts there.
+        copy = self.directory / place.removeprefix("/") / (name or file.name)
+        copy.write_bytes(file.read_bytes())
+        return f"{place}/{copy.name}"
 
     def files(self) -> dict[str, str]:
         """Return what stands on the disk below /etc, /usr, /lib, /var and /opt: path and kind."""
@@ -111,7 +131,7 @@ def booted(directory: Path, cache: Path) -> Iterator[CleanRoot]:
 
 def _archive(cache: Path) -> Path:
     """Return the archive of a Debian with systemd. A missing archive is made."""
-    archive = cache / f"{SUITE}-{platform.machine()}-systemd.tar"
+    archive = cache / f"{SUITE}-{platform.machine()}-{'-'.join(_PACKAGES)}.tar"
     if archive.exists():
         return archive
     base = cache / f"{SUITE}-{platform.machine()}.tar"
@@ -122,6 +142,9 @@ def _archive(cache: Path) -> Path:
     root.mkdir()
     subprocess.run(["tar", "-C", str(root), "-xf", str(base)], check=True)
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    # As Debian's installer writes it. Without its own name here, sudo complains at each command.
+    (root / "etc/hostname").write_text(f"{_HOST}\n")
+    (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {_HOST}\n")
     install = (
         "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "
         f"{' '.join(_PACKAGES)} && rm -rf /var/lib/apt/lists/* /var/cache/apt/*"

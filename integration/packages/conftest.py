@@ -1,13 +1,16 @@
-"""The files of a release, made once from a clone of the last commit."""
+"""The files of a release, made once from a clone of the last commit; and a clean Debian to install these in."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from integration.containers.__main__ import cache_directory
+from integration.packages.clean_root import CleanRoot, booted, lacking
 from integration.packages.programs import ROOT
 
 DIST_VARIABLE: Final = "GF_I2P_DIST"
@@ -34,3 +37,21 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if made := os.environ.get(DIST_VARIABLE):
         return Path(made).absolute()
     return make_dist(clone(tmp_path_factory.mktemp("first") / "source"))
+
+
+@pytest.fixture(scope="session")
+def package(dist: Path) -> Path:
+    """Give the Debian package of the release."""
+    (file,) = dist.glob("*.deb")
+    return file
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[CleanRoot]:
+    """Give a clean Debian that runs."""
+    if reason := lacking():
+        pytest.skip(reason)
+    directory = tmp_path / "root"
+    directory.mkdir()
+    with booted(directory, cache_directory()) as running:
+        yield running

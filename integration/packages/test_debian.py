@@ -1,42 +1,17 @@
 """The Debian package in a clean root with systemd: installed, started, killed, upgraded, removed, purged."""
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from integration.containers.__main__ import cache_directory
 from integration.harness.waiting import wait_for
-from integration.packages.clean_root import CleanRoot, booted, lacking
+from integration.packages.clean_root import CleanRoot
 
 UNITS = [f"gf-i2p@server-{number}.service" for number in (1, 2, 3)]
 STATE = "/var/lib/gf-i2p"
 
 pytestmark = [pytest.mark.timeout(1800)]
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Iterator[CleanRoot]:
-    if reason := lacking():
-        pytest.skip(reason)
-    directory = tmp_path / "root"
-    directory.mkdir()
-    with booted(directory, cache_directory()) as running:
-        yield running
-
-
-def package(dist: Path) -> Path:
-    (file,) = dist.glob("*.deb")
-    return file
-
-
-def bring(root: CleanRoot, file: Path) -> str:
-    """Copy a package into the root; return its path there."""
-    place = root.directory / "opt" / file.name
-    # By the host: a process outside sees the root's disk, for only /dev, /proc, /sys and /run are mounts there.
-    place.write_bytes(file.read_bytes())
-    return f"/opt/{file.name}"
 
 
 def next_version(file: Path, folder: Path) -> Path:
@@ -59,11 +34,11 @@ def has_leader(root: CleanRoot, server: int) -> bool:
     return "\nleader " in said and "\nleader   none" not in said
 
 
-def test_life_of_a_package(dist: Path, root: CleanRoot, tmp_path: Path) -> None:
+def test_life_of_a_package(package: Path, root: CleanRoot, tmp_path: Path) -> None:
     before = root.files()
-    first = bring(root, package(dist))
+    first = root.bring(package)
     root.run("dpkg", "--install", first)
-    assert root.run("gf-i2p", "--version").split()[1] in package(dist).name.replace("~", ".")
+    assert root.run("gf-i2p", "--version").split()[1] in package.name.replace("~", ".")
     for place in ("/usr/share/man/man1/gf-i2p.1.gz", "/usr/share/bash-completion/completions/gf-i2p"):
         assert place in root.files()
 
@@ -91,7 +66,7 @@ def test_life_of_a_package(dist: Path, root: CleanRoot, tmp_path: Path) -> None:
     wait_for("it is ready again", 60, lambda: shown(root, UNITS[2], "ActiveState") == "active")
 
     mains = [shown(root, unit, "MainPID") for unit in UNITS]
-    later = bring(root, next_version(package(dist), tmp_path))
+    later = root.bring(next_version(package, tmp_path))
     root.run("dpkg", "--install", later)
     assert [shown(root, unit, "ActiveState") for unit in UNITS] == ["active"] * 3
     assert not set(mains) & {shown(root, unit, "MainPID") for unit in UNITS}, "all run the new version"

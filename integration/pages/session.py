@@ -8,9 +8,10 @@ repeated until it prints what the page shows, for a farm needs a moment.
 import contextlib
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from integration.pages.page import Command, Page
+from integration.pages.place import HERE, Place
 from integration.pages.terminal import Terminal
 
 PATIENCE: Final = 60.0
@@ -42,24 +44,33 @@ class Session:
     """Runs commands in a directory. A context manager: all that runs at the end is stopped."""
 
     def __init__(
-        self, directory: Path, environment: dict[str, str] | None = None, *, patience: float = PATIENCE
+        self,
+        directory: Path,
+        environment: dict[str, str] | None = None,
+        *,
+        patience: float = PATIENCE,
+        place: Place = HERE,
     ) -> None:
-        """`environment`: variables in addition to this process's own; the shell reads the file that BASH_ENV names."""
+        """`directory`: where the shell begins, by its path in the place.
+
+        `environment`: variables in addition to this process's own; the shell reads the file that BASH_ENV names.
+        """
+        self._place = place
+        self._directory = str(directory)
         self._environment = {**os.environ, "COLUMNS": "100", "LC_ALL": "C.UTF-8", **(environment or {})}
         self._patience = patience
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._kept: dict[str, str] = {}
-        self._files = Path(tempfile.mkdtemp(prefix="gf-pages-"))
+        self._files = place.new_directory()
         self._shell = subprocess.Popen(
-            ["bash"],
-            cwd=directory,
+            [*place.enter, "bash"],
             env=self._environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             process_group=0,  # a session of its own would end with the first terminal that the shell opens
         )
-        self._say("trap : TERM\n")
+        self._say(f"cd -- {shlex.quote(self._directory)} || exit; trap : TERM\n")
 
     def __enter__(self) -> Self:
         return self
@@ -70,9 +81,7 @@ class Session:
         for _, each in self._running:
             self._stop(each)
         self._stop_shell()
-        for file in self._files.iterdir():
-            file.unlink()
-        self._files.rmdir()
+        shutil.rmtree(self._files)
 
     def run(self, page: Page) -> None:
         """Run all commands of the page.
@@ -122,14 +131,20 @@ class Session:
 
     def _execute(self, where: str, command: Command) -> tuple[int, str]:
         """Let the shell run the command; return the exit code and what was printed."""
-        script, typed, printed, code = (self._files / name for name in ("script", "typed", "printed", "code"))
+        names = ("script", "typed", "printed", "code", "directory")
+        script, typed, printed, code, directory = (self._files / name for name in names)
         script.write_text(f"{command.text}\n")
         typed.write_text("".join(f"{line}\n" for line in command.types))
         printed.write_bytes(b"")
+        self._place.give(printed)
         code.unlink(missing_ok=True)
-        with Terminal(command.answers) as terminal:
-            ends = f"<{terminal.path} >{terminal.path}" if command.answers else f"<{typed} >{printed}"
-            self._say(f". {script} {ends} 2>&1; echo $? >{code}.new; mv {code}.new {code}\n")
+        with Terminal(command.answers, self._place) as terminal:
+            files = self._place.there(self._files)
+            ends = f"<{terminal.path} >{terminal.path}" if command.answers else f"<{files}/typed >{files}/printed"
+            self._say(
+                f". {files}/script {ends} 2>&1; echo $? >{files}/code.new; pwd >{files}/directory; "
+                f"mv {files}/code.new {files}/code\n"
+            )
             deadline = time.monotonic() + 10 * self._patience
             ended = False
             while not ended:
@@ -139,6 +154,7 @@ class Session:
                 if self._shell.poll() is not None or time.monotonic() > deadline:
                     raise WrongPageError(f"{where}\nhas not come to its end, and printed\n{text}")
                 time.sleep(0 if ended else _POLL_SECONDS)
+        self._directory = directory.read_text().removesuffix("\n")
         return int(code.read_text()), text
 
     def _say(self, line: str) -> None:
@@ -151,8 +167,7 @@ class Session:
         interrupted = command.prints.partition("^C")
         with printed.open("wb") as file:
             process = subprocess.Popen(
-                ["bash", "-c", f"exec {command.text}"],
-                cwd=f"/proc/{self._shell.pid}/cwd",
+                [*self._place.enter, "bash", "-c", f"cd -- {shlex.quote(self._directory)} && exec {command.text}"],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=file,

@@ -1,8 +1,10 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from integration.pages.page import Command, PageError, read_page
+from integration.pages.place import Place
 from integration.pages.session import Session, WrongPageError
 
 PAGE = """\
@@ -169,3 +171,30 @@ after
 def test_a_block_to_paste_has_a_command_on_each_line(tmp_path: Path) -> None:
     found = read_page(page(tmp_path, "<!-- run: machine -->\n1. Do\n\n   ```bash\n   one\n   two\n   ```\n"))
     assert [each.text for each in found.commands] == ["one", "two"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a command as somebody else")
+def test_a_page_runs_in_another_place(tmp_path: Path) -> None:
+    """The place has another user, other variables, and a root directory with another path on this side."""
+    nobody = 65534
+    enter = ("env", "-i", f"PATH={os.environ['PATH']}", "setpriv", f"--reuid={nobody}", "--clear-groups")
+    text = """\
+<!-- run: there -->
+<!-- answer: yes -->
+```console
+$ test -t 0 && read -p "Well? " line && echo "$line, says $(id -u)"
+Well? yes
+yes, says 65534
+$ cd usr; echo "$HOME."
+.
+$ pwd >/dev/stderr
+/usr
+$ python3 -u -m http.server --bind 127.0.0.1 0
+Serving HTTP on …
+```
+"""
+    place = Place(enter, Path("/proc/self/root"), nobody)
+    with Session(Path("/"), place=place) as session:
+        session.run(read_page(page(tmp_path, text)))
+        ((_, process),) = session._running
+        assert Path(f"/proc/{process.pid}/cwd").readlink() == Path("/usr")
