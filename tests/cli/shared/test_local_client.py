@@ -11,7 +11,7 @@ async def test_a_path_that_cannot_be_looked_at_is_one_sentence(tmp_path: Path) -
     place = tmp_path / ("too long" * 40)
     code, _, error = await gf("status", place)
     assert code == Exit.FAILED
-    assert error.splitlines() == [
+    assert error == (
         f"gf-i2p: {place}: File name too long. Check the path, and that the user that runs this command owns the file "
-        "and has free space."
-    ]
+        "and has free space.\n"
+    )
