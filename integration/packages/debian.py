@@ -33,7 +33,7 @@ _LEAF_LINES: Final = (
     (r"# A server tells .*\nTimeoutStopSec=.*\n", ""),
     (r" A server of a busy farm takes some 200 MB\.", ""),
 )
-"""What differs in the unit of a leaf member, which sends systemd no signs: pattern and new text."""
+"""The lines that differ in the unit of a leaf member, which sends systemd no signs: pattern and new text."""
 _PROGRAM: Final = """\
 #!/usr/lib/gf-i2p/bin/python3 -I
 import sys

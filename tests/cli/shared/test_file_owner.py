@@ -1,4 +1,4 @@
-"""Whose a path is."""
+"""The sentence about the owner of a path."""
 
 import os
 import pwd
