@@ -24,7 +24,10 @@ class CertificateRefusedError(RouterRefusedError):
 
 
 def system_text(error: OSError) -> str:
-    """Return the system's text for an error, because event loops put other texts into the error."""
+    """Return the system's text for an error, because event loops put other texts into the error.
+
+    Empty for a time-out of this program.
+    """
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
-    return error.strerror or str(error) or "too late"  # of a name that is not found, the number is below 0
+    return error.strerror or str(error)  # of a name that is not found, the number is below 0

@@ -243,7 +243,7 @@ class Forwarder:
                 reader, writer = await asyncio.open_connection(*self._target)
         except (OSError, TimeoutError) as error:
             host, port = self._target
-            reason = system_text(error)
+            reason = system_text(error) or "too late"
             self.trouble = (
                 f"the local service at {host}:{port} does not answer ({reason}): start it, or mend the address"
             )
