@@ -6,7 +6,6 @@ arguments of all programs.
 
 import argparse
 import asyncio
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.checked_read import check_not_root
 from gf_i2p.node.files.farm_setup import NewServer, check_absent, new_server
 from gf_i2p.node.files.file_names import SECRETS_FILE
+from gf_i2p.node.files.start_command import start_command
 from gf_i2p.node.membership.invitation import server_text, table_of_new
 from gf_i2p.node.membership.join_code import MAX_CODE, JoinCode, JoinCodeError, Joined, write
 from gf_i2p.wire.endpoint import Endpoint
@@ -113,7 +113,7 @@ def joined_text(directory: Path, cluster: str, server: NewServer, left_out: Sequ
             "Programs on other machines find the server by themselves. To give them one more start, add this table"
         )
     steps += [
-        f"Run the server. It takes part as soon as it has the log:\n     gf-i2p run {shlex.quote(str(directory))}",
+        f"Run the server. It takes part as soon as it has the log:\n     {start_command(directory)}",
         f"{clients} to the end of each admin-NAME.toml, viewer-NAME.toml and client-NAME.toml:\n\n{table}",
     ]
     return "\n".join(

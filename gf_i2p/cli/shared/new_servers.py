@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.node.files.config import Config
+from gf_i2p.node.files.start_command import start_command
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import EndpointError
 from gf_i2p.wire.log_values import ClusterServer
@@ -60,7 +61,7 @@ def invitations(directory: Path, servers: Iterable[ClusterServer]) -> tuple[str,
 
 def next_steps(directory: Path, commands: Sequence[str]) -> str:
     """Say how the farm goes on: run its only server, then take new servers in. `commands`: of `invitations`."""
-    lines = [f"  gf-i2p run {shlex.quote(str(directory))}"]
+    lines = [f"  {start_command(directory)}"]
     if commands:
         lines += [
             "Then take new servers in, one after the other, each with an empty directory:",
