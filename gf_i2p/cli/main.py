@@ -194,6 +194,11 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _sentence(error: Exception) -> str:
+    from gf_i2p.cli.shared.meant import no_node_directory
+    from gf_i2p.node.files.checked_read import NoNodeDirectoryError
+
+    if isinstance(error, NoNodeDirectoryError):
+        return no_node_directory(error.directory)
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     return (

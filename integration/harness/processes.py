@@ -128,7 +128,9 @@ def free_ports(count: int) -> list[int]:
     """Return loopback TCP ports without a listener.
 
     A port is returned again only when all others of this process were returned, and then the oldest first. Raises
-    `RuntimeError` when too few ports are free. The ports lie below the range for outgoing connections (ip(7), ip_local_port_range): a server that is away for a
+    `RuntimeError` when too few ports are free.
+
+    The ports lie below the range for outgoing connections (ip(7), ip_local_port_range): a server that is away for a
     moment finds the same port free afterwards. Programs that run side by side draw from different parts of the
     range, as long as there are no more than `_PARTS` programs.
     """
