@@ -27,7 +27,8 @@ $(BIN)/python:
 
 # The versions that requirements/ has, with their hashes. What is there is not built with whatever is newest today.
 # $(1): the file.
-PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
+SAY_WHILE = sh integration/harness/say_while.sh
+PIP = $(SAY_WHILE) "still installing" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 define packages
 	@$(PIP) --require-hashes -r requirements/build.txt
 	@$(PIP) --require-hashes -r requirements/$(1).txt
@@ -79,8 +80,8 @@ define install
 	if [ -n "$$services" ] && [ ! -e $$policy ]; then \
 	  ours=yes; printf '#!/bin/sh\nexit 101\n' | $$sudo tee $$policy >/dev/null; $$sudo chmod 755 $$policy; \
 	fi; \
-	{ $$sudo apt-get update -qq && \
-	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; } >/dev/null 2>&1 \
+	$(SAY_WHILE) "still installing$$missing" sh -c "{ $$sudo apt-get update -qq && \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; } >/dev/null 2>&1" \
 	&& touch $@ || echo "Not all of$$missing could be installed."; \
 	if [ -n "$$services" ] && [ -d /run/systemd/system ]; then $$sudo systemctl disable --quiet $$services || true; fi
 endef

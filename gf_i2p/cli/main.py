@@ -153,6 +153,8 @@ def _run_one(words: Sequence[str]) -> int:
         options = _parse(words)
         return _run(options)
     except KeyboardInterrupt:
+        if _Parser.json:
+            print(json.dumps({"ok": False, "error": "Ctrl-C ended the command", "outcome": "unknown"}))
         return INTERRUPTED
 
 
@@ -193,6 +195,11 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _sentence(error: Exception) -> str:
+    from gf_i2p.cli.shared.meant import no_node_directory
+    from gf_i2p.node.files.checked_read import NoNodeDirectoryError
+
+    if isinstance(error, NoNodeDirectoryError):
+        return no_node_directory(error.directory)
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     told = f"{error.filename}: {error.strerror}."
@@ -218,7 +225,7 @@ def _parser(words: Sequence[str], *, everything: bool = False) -> argparse.Argum
         prog="gf-i2p",
         description="A Garlic Farm node: the routers of one I2P service agree on live servers and on the publisher.",
         epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 a fault of the farm: no leader, no quorum, a removed server, "
-        "late records, or keys that end soon.",
+        "late records, or keys that end soon; 130 after Ctrl-C.",
     )
     parser.add_argument("--version", action="version", version=f"gf-i2p {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

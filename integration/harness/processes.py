@@ -22,7 +22,8 @@ _FIRST_PORT = 20_000
 _PARTS = 12
 _PART_PORTS = 1_000
 _RANDOM = random.SystemRandom()
-_given: set[int] = set()
+_given: dict[int, None] = {}
+"""The ports that were returned, the oldest first."""
 
 
 class ProcessEndedError(Exception):
@@ -124,24 +125,32 @@ def tail(log: Path, size: int = 1000) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return loopback TCP ports without a listener, each never returned before.
+    """Return loopback TCP ports without a listener.
+
+    A port is returned again only when all others of this process were returned, and then the oldest first. Raises
+    `RuntimeError` when too few ports are free.
 
     The ports lie below the range for outgoing connections (ip(7), ip_local_port_range): a server that is away for a
     moment finds the same port free afterwards. Programs that run side by side draw from different parts of the
     range, as long as there are no more than `_PARTS` programs.
     """
     first = _first_port()
+    new = [port for port in range(first, first + _PART_PORTS) if port not in _given]
+    _RANDOM.shuffle(new)
     found: list[int] = []
-    while len(found) < count:
-        port = first + _RANDOM.randrange(_PART_PORTS)
-        if port in _given:
-            continue
+    for port in (*new, *_given):
+        if len(found) == count:
+            break
         try:
             socket.create_server(("127.0.0.1", port)).close()
         except OSError:
             continue
-        _given.add(port)
         found.append(port)
+    if len(found) < count:
+        raise RuntimeError(f"only {len(found)} of {count} ports from {first} to {first + _PART_PORTS - 1} are free")
+    for port in found:
+        _given.pop(port, None)
+        _given[port] = None
     return found
 
 

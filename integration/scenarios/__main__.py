@@ -66,6 +66,8 @@ WITHOUT: Final = {"test_make_farm.py", "test_testnet_up.py"}
 MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_SCENARIOS"
 """With this variable set, a skipped run is a failure. CI sets the variable."""
 _POLL_SECONDS: Final = 0.5
+_SAY_SECONDS: Final = 20.0
+"""Seconds between two lines about a group that runs for long."""
 _SHOWN_BYTES: Final = 200_000
 _SHOWING: Final = frozenset({"-rP", "-rA", "-s"})
 """Options of pytest that show the output of scenarios that passed."""
@@ -126,8 +128,12 @@ async def _outcome(stack: contextlib.ExitStack, directory: Path, group: Sequence
     command = pytest if set(names) <= WITHOUT else [*testnet, *pytest]
     process = processes.spawn("scenarios", command, log, {**os.environ, OUTCOMES_VARIABLE: str(told)})
     print(f"{time.monotonic() - began:6.1f} s  {title}: begun", flush=True)
-    while process.poll() is None:  # noqa: ASYNC110 -- another process makes it true
+    said = time.monotonic()
+    while process.poll() is None:
         await asyncio.sleep(_POLL_SECONDS)
+        if time.monotonic() - said >= _SAY_SECONDS:
+            said = time.monotonic()
+            print(f"{said - began:6.1f} s  {title}: still runs", flush=True)
     outcome = read_outcome(told, process.returncode, group)
     print(f"{time.monotonic() - began:6.1f} s  {title}: {'FAILED' if outcome.failed else 'passed'}", flush=True)
     is_shown = bool(outcome.failed or _SHOWING.intersection(group))

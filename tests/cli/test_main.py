@@ -48,7 +48,7 @@ def test_init_beside_another_farm(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert (second / server / "key.pem").stat().st_mode & 0o077 == 0
     capsys.readouterr()
     assert main(["init", str(tmp_path / "third"), *SERVERS, "--beside", str(tmp_path / "nowhere")]) == 1
-    assert "gf-i2p.toml does not exist" in capsys.readouterr().err
+    assert "there is no gf-i2p.toml in it" in capsys.readouterr().err
     assert not (tmp_path / "third").exists()
 
 

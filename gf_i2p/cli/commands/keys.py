@@ -11,6 +11,7 @@ from gf_i2p.cli.shared.argument_types import as_command_error, whole_number
 from gf_i2p.cli.shared.command import Answer, CommandGroup, Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.fitting import tell
+from gf_i2p.cli.shared.meant import no_file
 from gf_i2p.cli.shared.router_setup import master_keys
 from gf_i2p.farm.choice.tree import BRANCHES
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
@@ -56,6 +57,8 @@ def import_(options: argparse.Namespace) -> Answer:
         name = "standard input"
     else:
         path = Path(source)
+        if not path.exists():
+            raise CommandError(no_file(path, "check the name"))
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
         name = source
@@ -72,14 +75,24 @@ def import_(options: argparse.Namespace) -> Answer:
 
 def show(options: argparse.Namespace) -> Answer:
     """`keys master show`: describe a key file, without any secret."""
-    with as_command_error(options.file):
-        keys = load_publishing_keys(options.file)
+    keys = _load(options.file)
     now = int(time.time())
     lines = [f"master       {keys.destination.b32}", f"keys         {keys.described(now)}"]
     if keys.server is not None:
         lines.append(f"made for     server {keys.server}")
     lines.append(f"destination  {keys.destination.base64}")
     return Answer({"file": str(options.file), **_public_parts(keys, now), **_destination(keys)}, "\n".join(lines))
+
+
+def _load(path: Path) -> PublishingKeys:
+    """Read a key file that the operator has named. Raises `CommandError`.
+
+    For a missing file nobody is told to make a new master: a new master is another address.
+    """
+    if not path.exists():
+        raise CommandError(no_file(path, "check the name. A new master would be another address"))
+    with as_command_error(path):
+        return load_publishing_keys(path)
 
 
 def _parse_master(data: bytes, name: str) -> DestinationKeys:
@@ -130,8 +143,7 @@ def _master_answer(options: argparse.Namespace, keys: DestinationKeys, notes: li
 
 def delegate(options: argparse.Namespace) -> Answer:
     """`keys delegate`: make the keys that a node needs to publish, signed by the master's own key."""
-    with as_command_error(options.master):
-        master = load_publishing_keys(options.master)
+    master = _load(options.master)
     if master.delegated:
         raise CommandError(
             f"{options.master} holds delegated keys, and delegated keys cannot authorise further keys: run this "

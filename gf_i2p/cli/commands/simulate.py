@@ -7,13 +7,14 @@ import json
 import multiprocessing
 import os
 import secrets
+import signal
 import sys
 import threading
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
@@ -171,14 +172,25 @@ def _run(seeds: Sequence[Seed], canary: str | None) -> list[SeedResult]:
         return [seed.run() for seed in seeds]
 
 
-def _pool(options: Namespace, tasks: int) -> ProcessPoolExecutor:
+@contextmanager
+def _pool(options: Namespace, tasks: int) -> Iterator[ProcessPoolExecutor]:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     jobs = min(options.jobs or usable, tasks)
-    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent) as pool:
+        try:
+            yield pool
+        except BaseException:  # Ctrl-C among others: the end of the block would wait for all running tasks
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
 
 
 def _end_with_parent() -> None:
-    """End this process as soon as its parent has ended, even by SIGKILL: nothing else would stop this process."""
+    """End this process as soon as its parent has ended, even by SIGKILL: nothing else would stop this process.
+
+    A terminal sends Ctrl-C to this process, too. The parent alone decides what then happens.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
 

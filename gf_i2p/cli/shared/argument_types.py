@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from gf_i2p.admin.local_socket import MAX_TIMEOUT
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.meant import no_file
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import EndpointError
 from gf_i2p.wire.limits import MAX_ID
@@ -84,9 +85,7 @@ def load_client_file(path: Path) -> "ClientFile":
     from gf_i2p.node.files.client_file import ClientFile  # noqa: PLC0415 -- slow, and only for a file
 
     if not path.exists():
-        raise CommandError(
-            f"There is no file {path}: gf-i2p init makes such a file, with --client NAME or --admin NAME."
-        )
+        raise CommandError(no_file(path, "gf-i2p init makes such a file, with --client NAME or --admin NAME."))
     if path.is_dir():
         raise CommandError(
             f"{path} is a directory: this command takes the file of a client, an administrator or a viewer",

@@ -29,12 +29,25 @@ def no_node_directory(path: Path) -> str:
     if servers:
         return f"{path} is a farm's directory: name one of its servers, as in {path / min(servers)}"
     near = _near(path)
-    hint = "" if near is None else f". Did you mean {near}?"
+    if near == path or near is None or not (near / CONFIG_FILE).exists():
+        hint = "; `gf-i2p init` makes one"
+    else:
+        hint = f". Did you mean {near}?"
     return f"{path} is not a node's directory: there is no {CONFIG_FILE} in it{hint}"
 
 
+def no_file(path: Path, otherwise: str) -> str:
+    """Return that a file does not exist, as a sentence that names the file that may be meant.
+
+    `otherwise`: the advice, as a clause, when no file has a similar name.
+    """
+    near = _near(path)
+    hint = otherwise if near is None or not near.is_file() else f"did you mean {near}?"
+    return f"There is no file {path}: {hint}"
+
+
 def _near(path: Path) -> Path | None:
-    """Return the node's directory whose name is nearest to the path's, part by part; None: no such directory."""
+    """Return the path whose name is nearest to the given path's, part by part; None: no such path."""
     found = Path(path.anchor)
     for part in path.parts[1 if path.anchor else 0 :]:
         if (found / part).is_dir():
@@ -44,7 +57,7 @@ def _near(path: Path) -> Path | None:
         if not close:
             return None
         found /= close[0]
-    return found if found != path and (found / CONFIG_FILE).exists() else None
+    return found
 
 
 def _names(path: Path) -> list[str]:

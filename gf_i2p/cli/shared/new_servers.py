@@ -1,4 +1,4 @@
-"""What an operator reads about the servers of an old farm, before and after one server begins the farm anew."""
+"""Words about the servers of an old farm, and commands for new servers, when one server begins the farm anew."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -43,13 +43,18 @@ def invitations(directory: Path, servers: Iterable[ClusterServer]) -> tuple[str,
     """
     config = Config.load(directory)
     own, listed = config.node.id, list(servers)
-    used = {own, *(each.id for each in (*listed, *config.servers, *config.removed))}
+    known = (
+        *(each.id for each in listed),
+        *(each.id for each in config.servers),
+        *(each.id for each in config.removed),
+    )
     administrators = sorted(directory.absolute().parent.glob("admin-*.toml"))
     if administrators:
         place, way = directory.parent / administrators[0].name, "--code"
     else:
         place, way = directory, f"--into {_INTO}"
-    commands, number = [], max(used)
+    commands: list[str] = []
+    number = max(own, *known)
     for server in sorted(listed, key=lambda each: each.id):
         endpoint = _endpoint(server.endpoint)
         if server.id == own or endpoint == str(config.own_endpoint):

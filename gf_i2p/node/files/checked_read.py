@@ -19,6 +19,14 @@ class ConfigError(Exception):
     """The configuration cannot be used; the message names file and key, and says what was expected."""
 
 
+class NoNodeDirectoryError(ConfigError):
+    """A directory has no settings of a node. The command line names the directory that may be meant."""
+
+    def __init__(self, directory: Path, file: str) -> None:
+        super().__init__(f"{directory / file} does not exist: is this a node's directory? `gf-i2p init` makes one.")
+        self.directory = directory
+
+
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Most bytes of a settings file: far more than settings need."""
 TABLE_HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)

@@ -12,7 +12,16 @@ from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, Range, TimingPlan
 from gf_i2p.node.files import admitted
 from gf_i2p.node.files.admitted import AdmittedServer
-from gf_i2p.node.files.checked_read import ConfigError, PathText, Table, check_mode, load_table, read_text, table_of
+from gf_i2p.node.files.checked_read import (
+    ConfigError,
+    NoNodeDirectoryError,
+    PathText,
+    Table,
+    check_mode,
+    load_table,
+    read_text,
+    table_of,
+)
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_logins import RouterPasswords
 from gf_i2p.node.files.router_settings import (
@@ -342,7 +351,7 @@ class Config(Table):
         """
         path = directory / CONFIG_FILE
         if not path.exists():
-            raise ConfigError(f"{path} does not exist: is this a node's directory? `gf-i2p init` makes one.")
+            raise NoNodeDirectoryError(directory, CONFIG_FILE)
         return load_table(cls, path).with_admitted(admitted.load(directory))
 
     def with_admitted(self, servers: Sequence[AdmittedServer]) -> Self:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT, Table
 
-from gf_i2p.node.files.checked_read import ConfigError, read_text, table_of
+from gf_i2p.node.files.checked_read import ConfigError, NoNodeDirectoryError, read_text, table_of
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.node.files.transaction import changing, replace_files
@@ -47,6 +47,8 @@ def change_settings(
     path = directory / CONFIG_FILE
     if path.is_symlink():
         raise ConfigError(f"{path} is a link, which a change would replace: change the file that the link names")
+    if not path.exists():
+        raise NoNodeDirectoryError(directory, CONFIG_FILE)
     with changing(directory):
         text = read_text(path)
         table_of(Config, text, path)  # a fault that is there already must not be blamed on the change

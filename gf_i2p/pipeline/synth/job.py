@@ -16,8 +16,9 @@ import pickle
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -276,9 +277,19 @@ def _truth(lives: list[SynthLife], days: Iterable[int], present: list[set[int]])
     }
 
 
-def _pool(options: SynthOptions) -> Executor:
+@contextmanager
+def _pool(options: SynthOptions) -> Iterator[Executor]:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     processes = options.processes or usable
     if processes == 1:
-        return ThreadPoolExecutor(1)  # spares the start of a process
-    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
+        with ThreadPoolExecutor(1) as pool:  # spares the start of a process
+            yield pool
+        return
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        try:
+            yield pool
+        except BaseException:  # Ctrl-C among others: the end of the block would wait for all tasks
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +113,21 @@ async def test_its_processes_end_with_it_however_it_ends() -> None:
     process.kill()
     await process.wait()
     await becomes("none is left", lambda: not any(Path(f"/proc/{worker}/exe").exists() for worker in workers), 60)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux to find the processes")
+async def test_ctrl_c_ends_it_and_its_processes_at_once() -> None:
+    command = [sys.executable, "-m", "gf_i2p.cli.main", "simulate", "--seeds", "100000", "--jobs", "2", "--json"]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    await process.stderr.readline()  # the progress: its processes work
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    async with asyncio.timeout(60):
+        assert await process.wait() == 130
+    assert json.loads(await process.stdout.read())["error"] == "Ctrl-C ended the command"
 
 
 def test_a_canary_that_breaks_down_altogether_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.cli.shared.meant import no_node_directory
+from gf_i2p.cli.main import main
+from gf_i2p.cli.shared.meant import no_file, no_node_directory
 from gf_i2p.node.files.file_names import CONFIG_FILE
 
 
@@ -34,3 +35,36 @@ def test_a_farms_directory_is_answered_with_a_servers(farm: Path) -> None:
 def test_a_path_that_resembles_nothing_gets_no_advice(farm: Path) -> None:
     for path in (farm / "elsewhere", farm / "my-farm" / "server-1" / "log", Path("my-farm/server-1/gf-i2p.toml/x")):
         assert "Did you mean" not in no_node_directory(path)
+
+
+def test_a_mistyped_file_is_recognised(farm: Path) -> None:
+    (farm / "my-farm" / "service.master").touch()
+    assert no_file(Path("my-fram/servce.master"), "x") == (
+        "There is no file my-fram/servce.master: did you mean my-farm/service.master?"
+    )
+    assert no_file(farm / "elsewhere", "check the name") == f"There is no file {farm}/elsewhere: check the name"
+    assert no_file(Path("my-farm/server-3"), "check the name").endswith(": check the name"), "a directory is no file"
+
+
+@pytest.mark.parametrize("words", [["run"], ["recover"], ["keys", "status"], ["status"], ["set"], ["doctor"]])
+def test_each_command_names_the_directory_that_was_meant(
+    words: list[str], farm: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ["logging.level=debug"] if words == ["set"] else []
+    assert main([*words, "my-farm/sever-1", *more]) == 1
+    error = capsys.readouterr().err
+    assert "Did you mean my-farm/server-1?" in error
+    assert "init" not in error
+
+
+@pytest.mark.parametrize(
+    "words", [["master", "show", "FILE"], ["delegate", "FILE", "--server", "1"], ["master", "import", "FILE"]]
+)
+def test_a_mistyped_key_file_is_no_reason_for_a_new_master(
+    words: list[str], farm: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (farm / "service.master").touch()
+    assert main(["keys", *(word.replace("FILE", "servce.master") for word in words)]) == 1
+    error = capsys.readouterr().err
+    assert "did you mean service.master?" in error
+    assert "keys master new" not in error

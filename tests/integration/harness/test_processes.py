@@ -31,6 +31,18 @@ def test_setting_what_is_already_so_writes_nothing(tmp_path: Path, monkeypatch: 
     assert not list(tmp_path.iterdir())
 
 
+def test_a_process_that_has_used_up_its_ports_gets_the_oldest_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_given", {})
+    monkeypatch.setattr(processes, "_PART_PORTS", 8)
+    given = [port for _ in range(4) for port in processes.free_ports(1)]
+    given += processes.free_ports(4)
+    if len(set(given)) != 8:
+        pytest.skip("another program listens at one of the ports")
+    assert processes.free_ports(3) == given[:3]
+    with pytest.raises(RuntimeError, match="ports from"):
+        processes.free_ports(9)
+
+
 def test_processes_side_by_side_draw_from_different_parts_of_the_ports() -> None:
     program = (
         "import sys; from integration.harness.processes import free_ports\n"
