@@ -75,6 +75,7 @@ def zipped(name: str, content: bytes) -> bytes:
         (zipped("a.whl", zipped("key", SECRET)), "x!a.whl!key"),
         (tar("more.tar.gz", tar("key", b"\0\n" + SECRET, "w:gz")), "x!more.tar.gz!!key"),
     ],
+    ids=["tar", "tar.gz", "tar.xz", "tar.bz2", "tar.zst", "gz", "xz", "bz2", "zip in zip", "tar.gz in tar"],
 )
 def test_a_secret_in_an_archive_is_found(archive: bytes, name: str) -> None:
     assert found({"x": archive}) == [f"{name}: a secret"]
