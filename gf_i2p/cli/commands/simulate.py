@@ -13,11 +13,12 @@ import threading
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
+from queue import SimpleQueue
 from statistics import median
 from typing import Any, Final
 
@@ -216,12 +217,13 @@ def _results(options: Namespace, seeds: Sequence[Seed]) -> Iterator[SeedResult]:
 
 
 def _as_they_come(pool: ProcessPoolExecutor, futures: Sequence[Future[Any]]) -> Iterator[Any]:
-    pending = set(futures)
+    # `concurrent.futures.wait` takes the locks of all futures. Ctrl-C there leaves one taken: the process never ends.
+    come: SimpleQueue[Future[Any]] = SimpleQueue()
+    for future in futures:
+        future.add_done_callback(come.put)
     try:
-        while pending:
-            done, pending = wait(pending, _PROGRESS_SECONDS, FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
+        for _ in futures:
+            yield come.get().result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
