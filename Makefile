@@ -328,7 +328,8 @@ release: $(VENV)/.test
 	  RUN_ARGS="--output $(DIST)/benchmarks.json --markdown $(DIST)/benchmarks.md --chart $(DIST)/benchmarks.svg" && \
 	echo "Release $$version is in $(DIST)"
 
-# The Debian package in a clean root with systemd, real i2pd with the lines of router-config, and the same bytes twice.
+# The Debian package and docs/how-to/install.md in a clean root with systemd, real i2pd with the lines of router-config, and the
+# same bytes twice.
 # GF_I2P_DIST: a folder that `make dist` has made.
 packages: $(VENV)/.test $(VENV)/.network-programs $(VENV)/.docker-programs
 	@GF_I2P_DIST=$(GF_I2P_DIST) $(BIN)/python -m pytest integration/packages $(PYTEST_ARGS)

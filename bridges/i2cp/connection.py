@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Self
 
-from bridges.errors import LoginRefusedError, RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.errors import LoginRefusedError, RouterError, RouterRefusedError, RouterUnreachableError, system_text
 from bridges.i2cp.messages import (
     PROTOCOL_BYTE,
     Decoder,
@@ -206,8 +206,9 @@ async def _connect(settings: I2cpSettings) -> tuple[asyncio.StreamReader, asynci
         ) from error
     except (OSError, TimeoutError) as error:
         raise RouterUnreachableError(
-            f"{settings} does not answer ({str(error) or 'too late'}): check that the router runs, that its I2CP is on "
-            "(i2pd: [i2cp] enabled = true; Java: i2cp.disableInterface=false) and that address and port are right"
+            f"{settings} does not answer ({system_text(error) or 'too late'}): check that the router runs, that its "
+            "I2CP is on (i2pd: [i2cp] enabled = true; Java: i2cp.disableInterface=false) and that address and port are "
+            "right"
         ) from error
     try:
         _keep_alive(writer)

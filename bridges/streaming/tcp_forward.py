@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 
 from bridges.byte_rate import ByteRate
+from bridges.errors import system_text
 from bridges.hosting_protocol import StreamLimits
 from bridges.streaming.acceptor import Acceptor
 from bridges.streaming.envelope import pack_packet
@@ -242,7 +243,7 @@ class Forwarder:
                 reader, writer = await asyncio.open_connection(*self._target)
         except (OSError, TimeoutError) as error:
             host, port = self._target
-            reason = str(error) or "too late"
+            reason = system_text(error) or "too late"
             self.trouble = (
                 f"the local service at {host}:{port} does not answer ({reason}): start it, or mend the address"
             )

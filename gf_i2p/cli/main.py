@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, NoReturn
 from gf_i2p import __version__
 from gf_i2p.cli.shared.command import Answer, add_json, add_subcommands, description, print_answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.file_owner import other_owner
 from gf_i2p.cli.shared.fitting import tell
 
 
@@ -194,10 +195,10 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 def _sentence(error: Exception) -> str:
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
-    return (
-        f"{error.filename}: {error.strerror}. Check the path, and that the user that runs this command owns the file "
-        "and has free space."
-    )
+    told = f"{error.filename}: {error.strerror}."
+    if isinstance(error, PermissionError) and (owner := other_owner(Path(error.filename), os.geteuid())):
+        return f"{told} {owner}"
+    return f"{told} Check the path, and that the user that runs this command owns the file and has free space."
 
 
 def _fail(options: argparse.Namespace, text: str, code: Exit, outcome: str) -> int:

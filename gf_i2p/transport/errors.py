@@ -67,4 +67,6 @@ def challenged_again(retry: Retry, peer: str, user: str) -> DialError:
 
 def error_text(error: OSError) -> str:
     """Return the system's text for an error, because event loops put other texts into `strerror`."""
-    return os.strerror(error.errno) if error.errno else str(error)
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)  # of a name that is not found, the number is below 0

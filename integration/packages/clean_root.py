@@ -19,6 +19,7 @@ from integration.pages.place import Place
 
 SUITE: Final = "bookworm"
 _PACKAGES: Final = ("systemd", "python3", "adduser", "sudo", "dbus")
+HOMES: Final = "/home"
 _HOST: Final = "debian"
 _BOOT: Final = Path(__file__).with_name("boot.sh")
 _CONTROL_GROUPS: Final = (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
@@ -62,7 +63,7 @@ class CleanRoot:
         self.run("adduser", "--quiet", "--disabled-password", "--gecos", "", name)
         (self.directory / "etc/sudoers.d" / name).write_text(f"{name} ALL=(ALL:ALL) NOPASSWD: ALL\n")
         user = int(self.run("id", "--user", name))
-        return Place((*self._enter(name), "env", f"HOME=/home/{name}"), Path(f"/proc/{self._pid}/root"), user)
+        return Place((*self._enter(name), "env", f"HOME={HOMES}/{name}"), Path(f"/proc/{self._pid}/root"), user)
 
     def run(self, *command: str, user: str | None = None, check: bool = True) -> str:
         """Run a command in the system; return its output, errors too. Raises `CleanRootError`."""

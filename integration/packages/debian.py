@@ -1,4 +1,4 @@
-"""The Debian package: a virtual environment below /usr/lib/gf-i2p, with unit, manual page and completion.
+"""The Debian package: a virtual environment below /usr/lib/gf-i2p, with units, manual page and completion.
 
 The same source gives the same bytes: times, modes, owners and the packing are fixed. The package has the extension
 modules of one version of Python, and depends on that version: on Debian 12, make the package with Python 3.11.
@@ -18,6 +18,22 @@ from integration.packages.programs import ROOT, PackageError, run
 SCRIPTS: Final = ("postinst", "prerm", "postrm")
 HOME: Final = Path("usr/lib/gf-i2p")
 _UNIT: Final = "gf-i2p@.service"
+_LEAF_UNIT: Final = "gf-i2p-leaf@.service"
+_LEAF_LINES: Final = (
+    (r"A server of a farm: gf-i2p@", "A leaf member of a farm: gf-i2p-leaf@"),
+    (r"runs the server whose", "runs the member whose"),
+    (r"for all servers: systemctl edit gf-i2p@\.", "for all members: systemctl edit gf-i2p-leaf@."),
+    (r"systemctl edit gf-i2p@NAME", "systemctl edit gf-i2p-leaf@NAME"),
+    (r"Description=Garlic Farm server", "Description=Garlic Farm leaf member"),
+    (r"%i/gf-i2p\.toml", "%i/leaf.toml"),
+    (r"Type=notify\nNotifyAccess=main\n", "Type=exec\n"),
+    (r"gf-i2p run ", "gf-i2p leaf run "),
+    (r"ExecReload=.*\n", ""),
+    (r"WatchdogSec=.*\nTimeoutStartSec=.*\n", ""),
+    (r"# A server tells .*\nTimeoutStopSec=.*\n", ""),
+    (r" A server of a busy farm takes some 200 MB\.", ""),
+)
+"""The lines that differ in the unit of a leaf member, which sends systemd no signs: pattern and new text."""
 _PROGRAM: Final = """\
 #!/usr/lib/gf-i2p/bin/python3 -I
 import sys
@@ -43,7 +59,8 @@ Description: Garlic Farm server for I2P
  The routers of one I2P service agree, by Raft, on who is alive and who publishes
  the service's Meta LeaseSet2 (I2P proposal 150).
  .
- The unit gf-i2p@NAME runs the server whose directory is /var/lib/gf-i2p/NAME.
+ The unit gf-i2p@NAME runs the server whose directory is /var/lib/gf-i2p/NAME, and
+ gf-i2p-leaf@NAME runs the leaf member there.
 """
 _MAINTAINER: Final = "gf-i2p <gf-i2p@localhost>"
 
@@ -54,6 +71,15 @@ def debian_version(version: str) -> str:
     1.0rc1 and 1.0.dev3 become 1.0~rc1 and 1.0~dev3.
     """
     return re.sub(r"\.?((?:a|b|rc|dev)\d+)", r"~\1", version)
+
+
+def leaf_unit(unit: str) -> str:
+    """Return the unit of a leaf member, made of the unit of a server: both have the same limits and rights."""
+    for pattern, text in _LEAF_LINES:
+        unit, count = re.subn(pattern, text, unit)
+        if count != 1:
+            raise PackageError(f"{_UNIT} has {count} lines like {pattern}, not one: change _LEAF_LINES, too")
+    return unit
 
 
 def install(wheel: Path, site: Path) -> None:
@@ -119,9 +145,11 @@ def _lay_out(stage: Path, site: Path, version: str, epoch: int) -> None:
     (home / "pyvenv.cfg").write_text(_SETTINGS)
     (home / "bin").mkdir()
     (home / "bin/python3").symlink_to("/usr/bin/python3")
+    unit = (ROOT / "packaging/debian" / _UNIT).read_text()
     texts = {
         "usr/bin/gf-i2p": _PROGRAM,
-        f"lib/systemd/system/{_UNIT}": (ROOT / "packaging/debian" / _UNIT).read_text(),
+        f"lib/systemd/system/{_UNIT}": unit,
+        f"lib/systemd/system/{_LEAF_UNIT}": leaf_unit(unit),
         "usr/share/doc/gf-i2p/copyright": (ROOT / "LICENSE").read_text(),
     }
     for shell, place in {

@@ -1,7 +1,8 @@
 """Runs the commands of each page whose place is this machine, without routers.
 
 Pages of the lab are for `integration/scenarios/test_pages.py`, inside a network of real routers. Pages for several
-machines are for `integration/scenarios/test_machine_pages.py`.
+machines are for `integration/scenarios/test_machine_pages.py`. The page of the clean root is for
+`integration/packages/test_install_page.py`, with the Debian package in a system of its own.
 """
 
 import fcntl
@@ -18,7 +19,7 @@ from integration.pages.session import Session
 from tests.tier import mostly_slow
 
 ROOT = Path(__file__).parents[2]
-PLACES = ("machine", "lab", "lab with its farm", "machines")
+PLACES = ("machine", "machines", "lab", "lab with its farm", "clean root")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ON_THIS_MACHINE = [str(path.relative_to(ROOT)) for path in PAGES if read_page(path).place == "machine"]
 QUICK = "README.md"

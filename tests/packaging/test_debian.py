@@ -12,8 +12,9 @@ from packaging.requirements import Requirement
 from gf_i2p.node.farm_tasks import CLOSE_SECONDS, FINISH_SECONDS, RESIGN_SECONDS
 from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.node.node import STOP_SECONDS
-from integration.packages.debian import SCRIPTS, debian_version
+from integration.packages.debian import SCRIPTS, debian_version, leaf_unit
 from integration.packages.distribution import clear, constraints
+from integration.packages.programs import PackageError
 
 ROOT = Path(__file__).parents[2]
 DEBIAN = ROOT / "packaging/debian"
@@ -46,6 +47,22 @@ def test_the_unit_knows_the_program() -> None:
     assert float(read["Service"]["WatchdogSec"]) > 0
     takes = RESIGN_SECONDS + FINISH_SECONDS + CLOSE_SECONDS + 2 * STOP_SECONDS
     assert float(read["Service"]["TimeoutStopSec"]) > takes
+
+
+def test_the_unit_of_a_leaf_member_has_the_same_limits() -> None:
+    read = configparser.ConfigParser(strict=False, interpolation=None)
+    read.read_string(leaf_unit(UNIT.read_text()))
+    assert read["Unit"]["AssertPathExists"] == "/var/lib/gf-i2p/%i/leaf.toml"
+    assert read["Service"]["ExecStart"] == "/usr/bin/gf-i2p leaf run /var/lib/gf-i2p/%i"
+    servers, members = dict(unit()["Service"]), dict(read["Service"])
+    signs = {"notifyaccess", "execreload", "watchdogsec", "timeoutstartsec", "timeoutstopsec"}
+    assert servers.keys() - members.keys() == signs, "a member sends systemd no signs"
+    assert {name for name in members if members[name] != servers[name]} == {"type", "execstart"}
+
+
+def test_a_changed_unit_of_servers_changes_the_leaf_members() -> None:
+    with pytest.raises(PackageError, match="0 lines like"):
+        leaf_unit(UNIT.read_text().replace("Type=notify", "Type=simple"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -8,6 +8,7 @@ from gf_i2p.cli.shared.argument_types import server
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.node.files.farm_setup import make_farm
+from gf_i2p.node.files.start_command import start_command
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +105,7 @@ def run(options: argparse.Namespace) -> Answer:
     lines = [
         *(f"wrote {path}" for path in paths),
         "\nCopy each server directory to its own machine only, over a secure channel: it holds keys. Then run there:",
-        f"  gf-i2p run {paths[0]}",
+        f"  {start_command(paths[0])}",
     ]
     if len(servers) < 3:
         lines.append(f"\nA farm of {len(servers)} survives the loss of no server; three survive one, five survive two.")

@@ -19,6 +19,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.farm_setup import OWNER, check_absent, make_farm
 from gf_i2p.node.files.file_names import MASTER_FILE
 from gf_i2p.node.files.settings_edit import change_settings
+from gf_i2p.node.files.start_command import start_command
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.wire.endpoint import Endpoint
@@ -153,7 +154,7 @@ def _next_steps(wishes: _Wishes, server: Path, admin: Path, key: Path | None) ->
     lines = [
         f"wrote {server}, and {admin}, the administrator's file: keep it where you administer the farm.\n",
         "Here:",
-        f"  gf-i2p run {server}",
+        f"  {start_command(server)}",
     ]
     if wishes.servers > 1:
         place = "i2p" if wishes.endpoint is None else "tcp://HOST:PORT"

@@ -11,6 +11,7 @@ from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.terminal import ask_farm_name, check_farm_name, printable
 from gf_i2p.node.files.file_names import DATABASE_FILE
+from gf_i2p.node.files.start_command import start_command
 from gf_i2p.node.files.stopped_log import StoppedLog, read_stopped_log
 from gf_i2p.node.recovery.farm_of_one import recover
 from gf_i2p.node.recovery.survivors import ask_others
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> Answer:
         {"backup": str(recovered.backup), "index": recovered.index, "term": recovered.term},
         f"The log as it was is in {recovered.backup}.\n"
         f"Server {log.server_id} is the farm now (entry {recovered.index}, term {recovered.term}). Start it:\n"
-        f"  gf-i2p run {options.directory}\n"
+        f"  {start_command(options.directory)}\n"
         f"Then take servers in again: gf-i2p members invite {options.directory} ID=ENDPOINT --into DIR",
     )
 

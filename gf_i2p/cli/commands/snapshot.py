@@ -14,6 +14,7 @@ from gf_i2p.cli.shared.meant import no_node_directory
 from gf_i2p.cli.shared.terminal import ProgressLine, ask_farm_name, check_farm_name, printable, say_if_slow
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE
+from gf_i2p.node.files.start_command import start_command
 from gf_i2p.node.recovery.restore import RestorePlan, plan_restoration, restore
 from gf_i2p.node.recovery.snapshot_copy import of_stopped, state_of
 from gf_i2p.storage.private_files import holder, write_durably
@@ -108,7 +109,7 @@ def restore_farm(options: argparse.Namespace) -> Answer:
         {"backup": str(restored.backup), "index": restored.index, "term": restored.term},
         f"The old files are in {restored.backup}.\n"
         f"Server {planned.server.id} is the farm now: entry {restored.index}, term {restored.term}. Start it:\n"
-        f"  gf-i2p run {directory}\n"
+        f"  {start_command(directory)}\n"
         f"Then take servers in: gf-i2p members invite {directory} ID=ENDPOINT --into DIR\n"
         "These have new certificates and addresses: change each client's file that names the old ones.",
     )

@@ -16,6 +16,7 @@ from gf_i2p.cli.shared.router_setup import own_keys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE, SOCKET_FILE
+from gf_i2p.node.files.start_command import start_command
 from gf_i2p.node.files.stopped_log import examine_stopped_log
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.raft.settings import Timing
@@ -205,7 +206,7 @@ class NodeFiles:
         except OSError as denied:
             return _not_readable(denied)
         if holder is None:
-            return warn("does not run", Remedy.either(f"gf-i2p run {self._directory}"))
+            return warn("does not run", Remedy.either(start_command(self._directory)))
         return fail(
             f"process {holder} holds the log, and does not answer on {SOCKET_FILE}",
             Remedy.either(f"Look into its output. If the process hangs, end it, and start the node. ({error})"),

@@ -21,6 +21,7 @@ from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.farm.admission import INSIDE, Admission
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.farm_setup import check_absent, new_server
+from gf_i2p.node.files.start_command import start_command
 from gf_i2p.node.membership.invitation import server_text, table_of_new
 from gf_i2p.node.membership.join_code import MAX_CODE, JoinCode, JoinCodeError, Joined, write
 from gf_i2p.wire.endpoint import Endpoint
@@ -86,7 +87,7 @@ def run(options: argparse.Namespace) -> Answer:
     lines = [
         f"wrote {directory}: the farm {code.cluster} knows server {server.id} now, at {server.endpoint}.",
         "\nRun it, and it takes part as soon as it has the log:",
-        f"  gf-i2p run {directory}",
+        f"  {start_command(directory)}",
     ]
     table = server_text(table_of_new(server), for_clients=True).strip()
     lines.append(

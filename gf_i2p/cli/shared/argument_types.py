@@ -87,5 +87,10 @@ def load_client_file(path: Path) -> "ClientFile":
         raise CommandError(
             f"There is no file {path}: gf-i2p init makes such a file, with --client NAME or --admin NAME."
         )
+    if path.is_dir():
+        raise CommandError(
+            f"{path} is a directory: this command takes the file of a client, an administrator or a viewer",
+            code=Exit.USAGE,
+        )
     with as_command_error(path):
         return ClientFile.load(path)

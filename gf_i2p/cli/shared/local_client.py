@@ -19,6 +19,7 @@ from gf_i2p.cli.shared.fitting import tell
 from gf_i2p.cli.shared.meant import no_node_directory
 from gf_i2p.cli.shared.terminal import printable, say_if_slow
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SOCKET_FILE
+from gf_i2p.node.files.start_command import start_command
 from gf_i2p.storage.private_files import holder
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ async def _open_response(
                     return
                 answer = await response.json()
     except NoListenerError as error:
-        raise NoAnswerError(f"no node answers in {directory} ({error}). Start it: gf-i2p run {directory}") from error
+        start = start_command(directory)
+        raise NoAnswerError(f"no node answers in {directory} ({error}). Start it: {start}") from error
     except TimeoutError as error:
         raise NoAnswerError(
             f"the node in {directory} did not answer within {seconds:g} s: see the node's output", outcome="unknown"

@@ -12,6 +12,7 @@ from gf_i2p.farm.state import snapshot_fault
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.start_command import start_command
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import Header
@@ -66,7 +67,7 @@ def voters_of_stopped(directory: Path) -> frozenset[int]:
     """
     config = Config.load(directory)
     cluster, own_id = config.node.cluster, config.node.id
-    run = f"start it (gf-i2p run {directory}), and try again when it has caught up with a leader"
+    run = f"start it ({start_command(directory)}), and try again when it has caught up with a leader"
     with Storage.reading(directory / DATABASE_FILE, cluster=cluster, server_id=own_id) as log:
         snapshot, stored = log.loaded.snapshot, log.loaded.configurations
     exported = exported_up_to(directory / HISTORY_DIRECTORY, cluster, own_id)

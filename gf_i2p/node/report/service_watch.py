@@ -7,6 +7,8 @@ from typing import Final
 
 import structlog
 
+from gf_i2p.transport.errors import error_text
+
 logger = structlog.get_logger()
 
 CHECK_SECONDS: Final = 5.0
@@ -74,7 +76,7 @@ class ServiceWatch:
                 _, writer = await asyncio.open_connection(*self.place)
         except (OSError, TimeoutError) as error:
             self._missed += 1
-            self.error = getattr(error, "strerror", None) or str(error) or "no answer in time"
+            self.error = error_text(error) or "no answer in time"
         else:
             self._missed, self.error = 0, None
             writer.close()

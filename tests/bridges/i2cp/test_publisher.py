@@ -268,7 +268,7 @@ async def test_a_lost_session_is_noticed_and_the_next_call_opens_another(
     assert (await soon(unkept)).phase is I2cpPhase.LOST
     with pytest.raises(RouterUnreachableError, match="does not answer"):
         await soon(publisher.publish_meta_lease_set(publication(NOW + 300)))
-    assert "does not answer" in status(publisher).reason
+    assert "does not answer (Connection refused)" in status(publisher).reason
     await router.start()
     await soon(publisher.publish_meta_lease_set(publication(NOW + 300)))
     await until(lambda: len(router.stored) == 2)

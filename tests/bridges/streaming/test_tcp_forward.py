@@ -133,7 +133,7 @@ async def test_a_service_that_is_down_resets_the_stream_and_says_what_to_do() ->
         client = down.client(b"GET")
         await down.until(lambda: client.reset and not down.forwarder.open)
     assert down.forwarder.trouble is not None
-    assert "does not answer" in down.forwarder.trouble
+    assert "does not answer (Connection refused)" in down.forwarder.trouble
     assert "start it, or mend the address" in down.forwarder.trouble
 
 

@@ -57,7 +57,7 @@ async def test_one_that_was_there_is_missed_when_it_is_gone_for_longer_than_a_re
     await made.watch.check()
     assert not made.watch.up
     trouble = made.watch.trouble or ""
-    assert f"the service at 127.0.0.1:{made.port} does not answer (" in trouble
+    assert f"the service at 127.0.0.1:{made.port} does not answer (Connection refused)" in trouble
     assert "start the service, or correct target in [publish.service]" in trouble
     await made.watch.check()
     async with service(made.port):
