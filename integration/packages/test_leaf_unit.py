@@ -23,6 +23,8 @@ def test_a_leaf_member_has_a_unit(package: Path, root: CleanRoot) -> None:
     root.run("gf-i2p", "members", "invite-leaf", f"{STATE}/server-1", f"--into={STATE}", user="gf-i2p")
     leaf = root.run("gf-i2p", "keys", "master", "new", f"{STATE}/service.dat", user="gf-i2p").split()[3]
     root.run("sed", "-i", f'0,/^# leaf = .*/s//leaf = "{leaf}"/', f"{STATE}/{NAME}/leaf.toml", user="gf-i2p")
+    told = root.run("gf-i2p", "leaf", "status", f"{STATE}/{NAME}", user="gf-i2p", check=False)
+    assert f"Start it: sudo systemctl enable --now gf-i2p-leaf@{NAME}" in told
     root.run("systemctl", "enable", "--now", "gf-i2p@server-1", UNIT)
     wait_for("it has started", 60, lambda: " started " in root.run("journalctl", "--unit", UNIT))
     assert f"member   {NAME.removeprefix('leaf-')} of farm" in root.run(

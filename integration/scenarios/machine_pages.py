@@ -6,7 +6,7 @@ comment `<!-- on: 2 -->` says where the commands behind it run. The output has t
 never looked for the service before.
 
 From the time when the page has kept an address as SERVICE, a visitor at the desk asks for the page of that address
-every second. So the output tells how long the service was away.
+every second. So the output tells how long the service was away for a client that has looked the address up before.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ PLACE: Final = "machines"
 NAMES: Final = {"1": "machine-1", "2": "machine-2", "3": "machine-3", "desk": "desk"}
 """The machines by what the pages call them in `on`."""
 SERVICE: Final = "SERVICE"
-PATIENCE: Final = 630.0
-"""Seconds for a command to print what the page shows: an old lease set may live for ten minutes more."""
+PATIENCE: Final = 300.0
+"""Seconds for a command to print what the page shows: new tunnels may be needed."""
 _ASK_SECONDS: Final = 1.0
 _REQUEST_SECONDS: Final = 30.0
 _GAP_SECONDS: Final = 5.0

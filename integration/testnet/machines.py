@@ -161,9 +161,8 @@ class Machine:
 
     def web(self, **options: Any) -> aiohttp.ClientSession:
         """Return an HTTP client on the machine, for 127.0.0.1. `options`: see `aiohttp.ClientSession`."""
-        connector = aiohttp.TCPConnector(
-            force_close=True, limit=0, socket_factory=lambda _: socket_inside(self._net), resolver=None
-        )
+        # A connection for each request, as each new visitor would make one.
+        connector = aiohttp.TCPConnector(force_close=True, limit=0, socket_factory=lambda _: socket_inside(self._net))
         return aiohttp.ClientSession(connector=connector, **options)
 
     async def has_tunnels(self) -> bool:

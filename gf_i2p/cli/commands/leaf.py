@@ -22,6 +22,7 @@ from gf_i2p.cli.shared.router_setup import check_logins, i2cp_settings, i2pcontr
 from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
+from gf_i2p.node.files.start_command import leaf_start_command
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, LeafMemberReport, patient
 from gf_i2p.node.report.local_leaf import local_leaves
 from gf_i2p.storage.errors import StorageError
@@ -123,7 +124,8 @@ def status(options: argparse.Namespace) -> Answer:
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CommandError(f"the member has never run here. Start it: gf-i2p leaf run {options.directory}") from None
+        start = leaf_start_command(options.directory)
+        raise CommandError(f"the member has never run here. Start it: {start}") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}. Start the member anew.") from error
     age = None if report["committed"] is None else max(time.time() - report["committed"] / 1000, 0.0)
@@ -141,7 +143,7 @@ def status(options: argparse.Namespace) -> Answer:
 def _status_lines(report: dict[str, Any], age: float | None, directory: Path, *, running: bool) -> list[str]:
     lines = [f"member   {report['id']} of {report['cluster']}"]
     if not running:
-        lines.append(f"         does not run. Start it: gf-i2p leaf run {directory}")
+        lines.append(f"         does not run. Start it: {leaf_start_command(directory)}")
     committed = "nothing yet"
     if age is not None:
         late = "; the farm does not list the leaf any more, or will drop it soon" if age > LATE_SECONDS else ""
