@@ -228,10 +228,11 @@ def test_the_images_with_the_program_list_their_parts() -> None:
     stages = {
         match[2]: match for match in re.finditer(r"^FROM (\S+) AS (\S+)\n((?:(?!FROM ).*\n?)*)", text, re.MULTILINE)
     }
-    for image, lister in (("node", "parts"), ("spark", "parts-spark")):
+    for image, lister, installed in (("node", "parts", "installed"), ("spark", "parts-spark", "installed-spark")):
         assert f"COPY --from={lister} /opt/parts.cdx.json {place}\n" in stages[image][3]
-        assert stages[lister][1] == "lister"
+        assert stages[lister][1] == installed
         assert text.count(f"--from={lister} ") == 1
+        assert "-name direct_url.json -delete" in stages[installed][3], "such a file hides a package's purl"
 
 
 def test_a_directory_that_is_missing_is_not_made() -> None:
