@@ -83,7 +83,7 @@ def test_life_of_a_package(package: Path, root: CleanRoot, tmp_path: Path) -> No
     with watched({number: root.directory / STATE[1:] / f"server-{number}" for number in (1, 2, 3)}, posted) as seen:
         said = root.run("dpkg", "--install", later)
     assert [unit for unit in UNITS if f"restarting {unit}" in said] == UNITS, said
-    assert "No further server" not in said
+    assert "No further unit" not in said
     assert set().union(*seen.out) == {1, 2, 3}, "the watcher has seen each restart"
     assert max(map(len, seen.out)) == 1, f"at most one server is away at any time: {seen.out}"
     assert [shown(root, unit, "ActiveState") for unit in UNITS] == ["active"] * 3

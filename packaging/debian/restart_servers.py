@@ -2,7 +2,8 @@
 
 Debian's `postinst` runs this as root, with the system's Python. After each restart, the program asks the servers as
 `gf-i2p status` does, until the restarted server is back in its farm. When a server does not come back, no further
-server is restarted, and the operator reads what is left. The exit code is 0 then, too: dpkg has nothing to undo.
+one is restarted, and the operator reads what is left. The exit code is 0 then, too: dpkg has nothing to undo. Leaf
+members come last.
 
 The environment of a maintainer script has little more than PATH. No other package is imported.
 """
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 _BEFORE_NAME: Final = "gf-i2p@"
+_LEAF_MEMBER: Final = "gf-i2p-leaf@"
+"""How the unit of a leaf member begins. A leaf member has no vote, and no farm waits for it."""
 _AFTER_NAME: Final = ".service"
 _STATE: Final = "/var/lib/gf-i2p"
 _ASK_SECONDS: Final = 30.0
@@ -94,8 +97,9 @@ def lacking(before: View | None, now: View | None, commit: int) -> str | None:
 class Upgrade:
     """The restarts of one upgrade."""
 
-    def __init__(self, units: list[str], options: argparse.Namespace) -> None:
+    def __init__(self, units: list[str], leaf_members: list[str], options: argparse.Namespace) -> None:
         self._options = options
+        self._leaf_members = leaf_members
         self._before = {unit: ask(unit) for unit in units}
         # Leaders last: the farm then elects only once.
         self._left = sorted(units, key=lambda unit: (view := self._before[unit]) is not None and view.leads)
@@ -113,6 +117,11 @@ class Upgrade:
                 return self._stop(unit, "did not start again", f"sudo journalctl -u {unit}")
             if (lack := self._wait(unit)) is not None:
                 return self._stop(unit, f"is not back in its farm after {self._options.seconds:.0f} s: {lack}")
+        while self._leaf_members:
+            unit = self._leaf_members.pop(0)
+            say(f"restarting {unit}")
+            if subprocess.run(["deb-systemd-invoke", "restart", unit], check=False).returncode:
+                return self._stop(unit, "did not start again", f"sudo journalctl -u {unit}")
         return None
 
     def _wait(self, unit: str) -> str | None:
@@ -150,13 +159,14 @@ class Upgrade:
         }
 
     def _stop(self, unit: str, why: str, look: str = "") -> None:
-        say(f"{unit} {why}. No further server is restarted. See:")
-        for command in (look, f"sudo -u gf-i2p gf-i2p status {directory(unit)}"):
+        status = "" if unit.startswith(_LEAF_MEMBER) else f"sudo -u gf-i2p gf-i2p status {directory(unit)}"
+        say(f"{unit} {why}. No further unit is restarted. See:")
+        for command in (look, status):
             if command:
                 say(f"    {command}")
-        if self._left:
+        if left := self._left + self._leaf_members:
             say("These still run the older version. Restart one after the other, each when the farm is whole again:")
-            for each in self._left:
+            for each in left:
                 say(f"    sudo systemctl restart {each}")
 
 
@@ -165,9 +175,9 @@ def say(text: str) -> None:
     print(f"gf-i2p: {text}", file=sys.stderr, flush=True)
 
 
-def running() -> list[str]:
-    """Return the units of servers that run, in the order of their names."""
-    command = ["systemctl", "list-units", "--plain", "--no-legend", "--state=active", f"{_BEFORE_NAME}*{_AFTER_NAME}"]
+def running(kind: str) -> list[str]:
+    """Return the units that run, in the order of their names. `kind`: how their names begin."""
+    command = ["systemctl", "list-units", "--plain", "--no-legend", "--state=active", f"{kind}*{_AFTER_NAME}"]
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     return sorted(line.partition(" ")[0] for line in said.splitlines() if line.strip())
 
@@ -179,7 +189,7 @@ def main() -> None:
     parser.add_argument("--progress", type=float, default=10.0, help="seconds between two lines while waiting")
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between two questions")
     options = parser.parse_args()
-    Upgrade(running(), options).run()
+    Upgrade(running(_BEFORE_NAME), running(_LEAF_MEMBER), options).run()
 
 
 if __name__ == "__main__":

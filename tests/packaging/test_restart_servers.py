@@ -14,12 +14,15 @@ import pytest
 
 DEBIAN = Path(__file__).parents[2] / "packaging/debian"
 SYSTEMCTL = """\
-[ "$1 $4" = "list-units --state=active" ] && cd {0}/servers || exit 1
+[ "$1 $4" = "list-units --state=active" ] || exit 1
+case "$5" in gf-i2p-leaf@*) cat {0}/leaf-members; exit ;; esac
+cd {0}/servers || exit 1
 for each in *; do echo "gf-i2p@$each.service loaded active"; done
 """
 INVOKE = """\
 echo "$*" >>{0}/called
 [ "$1" = restart ] || exit 1
+case "$2" in gf-i2p-leaf@*) exit ;; esac
 name=${{2#gf-i2p@}}; name=${{name%.service}}
 cd {0}/servers/$name && rm -r now && mv after now && [ ! -e broken ]
 """
@@ -56,6 +59,7 @@ class Machine:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         (directory / "called").touch()
+        (directory / "leaf-members").touch()
         programs = directory / "programs"
         programs.mkdir()
         for name, text in {"systemctl": SYSTEMCTL, "deb-systemd-invoke": INVOKE, "runuser": RUNUSER}.items():
@@ -162,7 +166,7 @@ def test_a_server_that_does_not_start_is_the_last_to_be_restarted(machine: Machi
     machine.server("b", status(3))
     restarted, said = machine.restarted()
     assert restarted == units("a")
-    assert "gf-i2p@a.service did not start again. No further server is restarted." in said
+    assert "gf-i2p@a.service did not start again. No further unit is restarted." in said
     assert "    sudo journalctl -u gf-i2p@a.service\n" in said
     assert "    sudo systemctl restart gf-i2p@b.service\n" in said
 
@@ -192,6 +196,20 @@ def test_two_farms_of_one_name_do_not_wait_for_each_other(machine: Machine) -> N
     machine.server("a", status(2))
     machine.server("z", other)
     assert machine.restarted(seconds=0)[0] == units("a", "z")
+
+
+def test_leaf_members_come_last_and_nobody_waits_for_them(machine: Machine) -> None:
+    machine.server("a", status(1))
+    (machine.directory / "leaf-members").write_text("gf-i2p-leaf@l.service loaded active\n")
+    assert machine.restarted()[0] == [*units("a"), "gf-i2p-leaf@l.service"]
+
+
+def test_a_leaf_member_is_named_when_a_server_does_not_come_back(machine: Machine) -> None:
+    machine.server("a", status(1), starts=False)
+    (machine.directory / "leaf-members").write_text("gf-i2p-leaf@l.service loaded active\n")
+    restarted, said = machine.restarted()
+    assert restarted == units("a")
+    assert "    sudo systemctl restart gf-i2p-leaf@l.service\n" in said
 
 
 def test_no_server_runs(machine: Machine) -> None:
