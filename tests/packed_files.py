@@ -7,7 +7,7 @@ import lzma
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
-from typing import IO, Final
+from typing import IO, Final, Protocol
 
 import zstandard
 
@@ -27,6 +27,10 @@ def packed_files(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
     return _files(name, data, 0, _Budget(name))
 
 
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
 class _Budget:
     """How much may still be unpacked. The sizes that an archive states are not believed."""
 
@@ -34,7 +38,7 @@ class _Budget:
         self._name = name
         self._left = MAX_BYTES
 
-    def read(self, file: IO[bytes]) -> bytes:
+    def read(self, file: _Readable) -> bytes:
         """Read a file to its end."""
         data = file.read(self._left + 1)
         self._left -= len(data)
@@ -55,7 +59,7 @@ def _files(name: str, data: bytes, depth: int, budget: _Budget) -> Iterator[tupl
 
 
 def _unpacker(data: bytes) -> Callable[[bytes, _Budget], Iterator[tuple[str, bytes]]] | None:
-    compressed: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
+    compressed: dict[bytes, Callable[[IO[bytes]], _Readable]] = {
         b"\x1f\x8b": lambda packed: gzip.GzipFile(fileobj=packed),
         b"\xfd7zXZ\0": lzma.LZMAFile,
         b"BZh": bz2.BZ2File,
@@ -71,7 +75,7 @@ def _unpacker(data: bytes) -> Callable[[bytes, _Budget], Iterator[tuple[str, byt
     return _tar if data[257:262] == b"ustar" else None
 
 
-def _zstd(packed: IO[bytes]) -> IO[bytes]:
+def _zstd(packed: IO[bytes]) -> _Readable:
     return zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
 
 
