@@ -39,7 +39,7 @@ def debian_parts(status: str, os_release: str) -> list[dict[str, Any]]:
     """Return Debian itself and its installed packages as components."""
     lines = [line.partition("=") for line in os_release.splitlines() if "=" in line]
     system = {name: value.strip('"') for name, _, value in lines}
-    name, version = system["ID"], system["VERSION_ID"]
+    name, version = system["ID"], system.get("VERSION_ID", "unstable")  # an unreleased Debian has no number
     parts = [{"type": "operating-system", "bom-ref": f"{name}-{version}", "name": name, "version": version}]
     for paragraph in status.split("\n\n"):
         fields = {key: value.strip() for key, _, value in (line.partition(":") for line in paragraph.splitlines())}

@@ -9,12 +9,13 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from tests.packed_files import MAX_DEPTH, packed_files
+from tests.packed_files import MAX_BYTES, MAX_DEPTH, packed_files
 from tests.test_repository import FORBIDDEN, contents, is_text
 
 SECRET = b"-----BEGIN PRIVATE KEY-----"
@@ -109,4 +110,44 @@ def test_archives_in_archives_end_somewhere() -> None:
     for _ in range(MAX_DEPTH + 1):
         data = gzip.compress(data)
     with pytest.raises(ValueError, match="more than 8 archives"):
+        list(packed_files("x", data))
+
+
+def many_entries() -> bytes:
+    """A small archive whose files are together too large, none of them alone."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("a", "b", "c"):
+            archive.writestr(name, bytes(MAX_BYTES // 2))
+    return packed.getvalue()
+
+
+def sparse() -> bytes:
+    """An archive of a few bytes, whose file is said to be huge: the old form of GNU tar, a hole up to the end."""
+    entry = bytearray(tar("x", b"")[:512])
+    size = b"%011o\0" % (1 << 32)
+    entry[156:157] = b"S"
+    entry[257:265] = b"ustar  \0"
+    entry[386:410] = size + b"%011o\0" % 0
+    entry[483:495] = size
+    entry[148:156] = b" " * 8
+    entry[148:156] = b"%06o\0 " % sum(entry)
+    return bytes(entry) + bytes(1024)
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        lambda: gzip.compress(bytes(MAX_BYTES + 1), 1),
+        lambda: lzma.compress(bytes(MAX_BYTES + 1), preset=0),
+        lambda: bz2.compress(bytes(MAX_BYTES + 1), 1),
+        lambda: zstandard.compress(bytes(MAX_BYTES + 1)),
+        many_entries,
+        sparse,
+    ],
+    ids=["gz", "xz", "bz2", "zst", "zip", "sparse tar"],
+)
+def test_a_small_archive_that_unpacks_to_much_is_refused(archive: Callable[[], bytes]) -> None:
+    data = archive()
+    with pytest.raises(ValueError, match=r"x: more than \d+ bytes when unpacked"):
         list(packed_files("x", data))

@@ -65,7 +65,15 @@ def ask(unit: str) -> View | None:
     """Return what the server of a unit says; None when it says nothing of use, as one of another version may."""
     command = ["runuser", "-u", "gf-i2p", "--", "/usr/bin/gf-i2p", "status", directory(unit), "--json"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", timeout=_ASK_SECONDS)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,  # root's terminal is none of another user's
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+            timeout=_ASK_SECONDS,
+        )
         return View.of(json.loads(done.stdout))
     except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired):
         return None

@@ -73,3 +73,8 @@ def test_a_package_of_debian_names_its_source() -> None:
     _, some, other = runpy.run_path(str(SCRIPT))["debian_parts"](STATUS, OS_RELEASE)
     assert some["purl"] == "pkg:deb/debian/libsome1@1:1.0%2Bdeb12u1?arch=amd64&distro=debian-12&upstream=some"
     assert other["purl"] == "pkg:deb/debian/other@3.0?arch=all&distro=debian-12"
+
+
+def test_a_debian_without_a_version_is_listed_too() -> None:
+    system, *_ = runpy.run_path(str(SCRIPT))["debian_parts"]("", "ID=debian\n")
+    assert (system["name"], system["version"]) == ("debian", "unstable")

@@ -1,6 +1,7 @@
 """The parts of the Debian package that need no machine to install them on."""
 
 import configparser
+import os
 import re
 import shutil
 import subprocess
@@ -98,6 +99,7 @@ def run_script(directory: Path, script: str, action: str, **programs: str) -> tu
         capture_output=True,
         text=True,
         check=True,
+        timeout=30,
     )
     return called.read_text().splitlines(), done.stderr
 
@@ -135,6 +137,19 @@ def test_a_purge_removes_a_directory_with_nothing_of_the_operator(
     assert ("userdel gf-i2p" not in calls) is left
     assert ("the user gf-i2p stay" in said) is left
     assert {path.name for path in tmp_path.glob("state/*")} == (set(files) if left else set())
+
+
+def test_a_purge_does_not_wait_for_a_pipe_in_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    os.mkfifo(tmp_path / "state/.gitignore")
+    said = run_script(tmp_path, "postrm", "purge", getent="", userdel="", systemctl="")[1]
+    assert "the user gf-i2p stay" in said
+
+
+@pytest.mark.parametrize(("script", "action"), [("postinst", "configure"), ("postrm", "remove")])
+def test_a_systemd_that_does_not_answer_stops_no_package(tmp_path: Path, script: str, action: str) -> None:
+    calls = run_script(tmp_path, script, action, getent="", install="", systemctl="exit 1", python3="")[0]
+    assert "systemctl daemon-reload" in calls
 
 
 @pytest.mark.parametrize(
