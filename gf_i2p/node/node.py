@@ -456,8 +456,11 @@ class Node:
         self.driver.change_plan(config.plan)
         members = {server.id for server in self.driver.core.configuration.servers}
         pending = needs_restart((old, self._secrets), (config, secrets), members)
-        if not self.farm_tasks.may_publish(config.publish.publish) and "publish" not in pending:
-            pending.append("publish")
+        # A permission that was given together with, say, another mode or other keys is not for the present ones.
+        if "publish" not in pending or config.publish.publish == "off":
+            in_force = self.farm_tasks.may_publish(config.publish.publish)
+            if not in_force and "publish" not in pending:
+                pending.append("publish")
         return pending
 
     def _derive_times(self, timing: Timing) -> None:

@@ -140,11 +140,11 @@ class Storage:
 
         Use only the reading methods of `Tables`. Raises as `open` does.
         """
-        path = path.resolve()
+        named, path = path, path.resolve()
         with explaining(path), ExitStack() as stack:
             if not path.exists():
                 raise _missing(path)
-            stack.callback(private_files.Lock(path).close)
+            stack.callback(private_files.Lock(named).close)
             connection, loaded = stack.enter_context(_loaded(path, cluster, server_id, check_snapshot))
             yield Tables(path, connection, connection, (cluster, server_id), loaded)
 
@@ -166,13 +166,13 @@ class Storage:
         Raises `StorageError` when the file is missing, in use, of another program, version, farm or server, or damaged,
         or when the WAL was lost. Nothing in the files is changed in these cases.
         """
-        path = path.resolve()
+        named, path = path, path.resolve()
         with explaining(path):
             if not path.exists():
                 raise _missing(path)
             with ExitStack() as stack:
                 if not locked:
-                    stack.callback(private_files.Lock(path).close)
+                    stack.callback(private_files.Lock(named).close)
                 with _loaded(path, cluster, server_id, check_snapshot) as (_, loaded):
                     pass
                 least = private_files.lengthen(wal.wal_path(path), WAL_BYTES)

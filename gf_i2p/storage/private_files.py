@@ -167,7 +167,6 @@ def holding_run(database: Path) -> str | None:
     when the lock is a link, and when root asks about a database of another user.
     """
     path = _lock_of(database)
-    _check_may_lock(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | _LOCK_FLAGS)
     except FileNotFoundError:
@@ -198,7 +197,6 @@ class Lock:
 
     def __init__(self, database: Path) -> None:
         path = _lock_of(database)
-        _check_may_lock(path)
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _LOCK_FLAGS, 0o600)
         except OSError as error:
@@ -236,14 +234,16 @@ def _run_in(descriptor: int) -> str:
 
 
 def _lock_of(database: Path) -> Path:
-    return database.with_name(database.name + "-lock")
+    """Return the path of a database's lock. A database that is a link has its lock beside the file that the link names.
+
+    Raises `StorageError` when root would lock in a directory of another user, or would follow a link from there.
+    """
+    real = database.resolve()
+    for place in (database, real):
+        if (objection := why_not_root(place.parent)) is not None:
+            raise StorageError(objection)
+    return real.with_name(real.name + "-lock")
 
 
 def _lock_is_a_link(path: Path) -> str:
     return f"{path} is a link, and a lock must be a file of its own: remove the link, if no node of this log runs"
-
-
-def _check_may_lock(path: Path) -> None:
-    """Raise `StorageError` when root would lock a database of another user."""
-    if (objection := why_not_root(path.parent)) is not None:
-        raise StorageError(objection)

@@ -131,6 +131,19 @@ async def test_a_running_server_learns_that_it_may_publish(tmp_path: Path) -> No
         assert len(hosting.services) <= 2
 
 
+async def test_a_permission_for_another_mode_waits_for_the_restart(tmp_path: Path) -> None:
+    """The master is one destination, which is never used in two modes: the old mode must not begin to publish."""
+    made = NodeFarm(tmp_path, 1, bridges={1: FakeBridge(leaf=7)}, keys=KEYS)
+    path = made.path(1) / CONFIG_FILE
+    path.write_text(path.read_text().replace('mode = "meta"\n', 'mode = "meta"\npublish = "off"\n'))
+    async with made:
+        node = await made.leader()
+        text = path.read_text().replace('mode = "meta"', 'mode = "dry-run"')
+        path.write_text(text.replace('publish = "off"', 'publish = "on"'))
+        assert node.reload(Config.load(path.parent), Secrets.load(path.parent)) == ["publish"]
+        assert (publishing_status(node.farm_tasks)["publish"], node.farm_tasks.publisher) == ("off", None)
+
+
 async def test_a_running_server_without_keys_needs_a_restart_before_it_may_publish(tmp_path: Path) -> None:
     made = NodeFarm(tmp_path, 1, bridges={1: FakeBridge(leaf=7)})
     path = made.path(1) / CONFIG_FILE

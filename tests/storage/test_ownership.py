@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.storage import ownership
+from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.private_files import Lock, holder
 from tests.storage.foreign import as_root_elsewhere
@@ -43,6 +44,18 @@ def test_root_takes_no_lock_of_another_user(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(StorageError, match="sudo -u"):
         holder(directory / "log.sqlite")
     assert list(directory.iterdir()) == []
+
+
+def test_root_opens_no_log_by_a_link_in_a_directory_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log.sqlite"
+    Storage.create(log, cluster="farm", server_id=1)
+    (tmp_path / "server").mkdir()
+    (tmp_path / "server" / "log.sqlite").symlink_to(log)
+    as_root_elsewhere(tmp_path / "server", monkeypatch)
+    with pytest.raises(StorageError, match="sudo -u"):
+        Storage.open(tmp_path / "server" / "log.sqlite", cluster="farm", server_id=1)
 
 
 def test_a_user_without_a_name_is_named_as_sudo_takes_it() -> None:

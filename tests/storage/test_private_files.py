@@ -55,6 +55,19 @@ def test_a_lock_follows_no_link(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_a_database_behind_a_link_has_one_lock(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    link, file = tmp_path / "log", tmp_path / "disk" / "log"
+    link.symlink_to(file)
+    for named, other in ((link, file), (file, link)):
+        lock = private_files.Lock(named)
+        assert private_files.holder(other) == private_files.holder(named) == str(os.getpid())
+        with pytest.raises(StorageError, match="in use by process"):
+            private_files.Lock(other)
+        lock.close()
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith("-lock")] == []
+
+
 def test_nobody_waits_for_a_lock_that_is_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log-lock")
     assert private_files.holder(tmp_path / "log") is None

@@ -69,7 +69,7 @@ async def look_at_leaf_farm(directory: Path, leaf_farm: str) -> CheckResult:
             ),
         )
     try:
-        run, leaf_run = (private_files.holding_run((each / DATABASE_FILE).resolve()) for each in (directory, path))
+        run, leaf_run = (private_files.holding_run(each / DATABASE_FILE) for each in (directory, path))
     except OSError as error:
         return skip(f"not looked at: {error.strerror}")
     except StorageError as error:

@@ -129,7 +129,7 @@ class NodeFiles:
     async def _log(self) -> CheckResult:
         assert self.config is not None
         try:
-            holder = private_files.holder((self._directory / DATABASE_FILE).resolve())
+            holder = private_files.holder(self._directory / DATABASE_FILE)
             if holder is not None:
                 return ok(f"in use by process {holder}")
             loaded = await asyncio.to_thread(examine_stopped_log, self._directory, self.config)
@@ -205,7 +205,7 @@ class NodeFiles:
 
     def _no_answer(self, error: CommandError) -> CheckResult:
         try:
-            holder = private_files.holder((self._directory / DATABASE_FILE).resolve())
+            holder = private_files.holder(self._directory / DATABASE_FILE)
         except OSError as denied:
             return _not_readable(denied)
         except StorageError as error_of_lock:

@@ -1,7 +1,8 @@
 """Says whose a path is, to a person whose command may not use the path."""
 
-import pwd
 from pathlib import Path
+
+from gf_i2p.storage.ownership import user_name
 
 
 def other_owner(path: Path, user: int) -> str | None:
@@ -16,16 +17,9 @@ def other_owner(path: Path, user: int) -> str | None:
             continue
         if owner == user:
             return None
-        whose = _name(owner)
+        whose, me = user_name(owner), user_name(user)
         return (
-            f"{place} belongs to the user {whose}, and this command runs as {_name(user)}: name another path, or run "
-            f"the command as {whose}."
+            f"{place} belongs to the user {whose}, and this command runs as {me}: name another path, or run the "
+            f"command as {whose}."
         )
     return None
-
-
-def _name(user: int) -> str:
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return str(user)

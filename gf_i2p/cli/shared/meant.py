@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -25,11 +26,11 @@ def with_known_command(message: str, program: str) -> str:
 
 def no_node_directory(path: Path) -> str:
     """Return why a path is no node's directory, as a sentence that names the directory that may be meant."""
-    servers = [each for each in _names(path) if (path / each / CONFIG_FILE).exists()]
+    servers = [each for each in _names(path) if _known((path / each / CONFIG_FILE).exists)]
     if servers:
         return f"{path} is a farm's directory: name one of its servers, as in {path / min(servers)}"
     near = _near(path)
-    if near == path or near is None or not (near / CONFIG_FILE).exists():
+    if near == path or near is None or not _known((near / CONFIG_FILE).exists):
         hint = "; `gf-i2p init` makes one"
     else:
         hint = f". Did you mean {near}?"
@@ -42,7 +43,7 @@ def no_file(path: Path, otherwise: str) -> str:
     `otherwise`: the advice, as a clause, when no file has a similar name.
     """
     near = _near(path)
-    hint = otherwise if near is None or not near.is_file() else f"did you mean {near}?"
+    hint = otherwise if near is None or not _known(near.is_file) else f"did you mean {near}?"
     return f"There is no file {path}: {hint}"
 
 
@@ -50,7 +51,7 @@ def _near(path: Path) -> Path | None:
     """Return the path whose name is nearest to the given path's, part by part; None: no such path."""
     found = Path(path.anchor)
     for part in path.parts[1 if path.anchor else 0 :]:
-        if (found / part).is_dir():
+        if _known((found / part).is_dir):
             found /= part
             continue
         close = difflib.get_close_matches(part, _names(found), n=1)
@@ -58,6 +59,14 @@ def _near(path: Path) -> Path | None:
             return None
         found /= close[0]
     return found
+
+
+def _known(fact: Callable[[], bool]) -> bool:
+    """Whether this user can know a fact about a path, and it is true: other users' directories may be closed."""
+    try:
+        return fact()
+    except OSError:
+        return False
 
 
 def _names(path: Path) -> list[str]:

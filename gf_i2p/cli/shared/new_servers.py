@@ -48,9 +48,10 @@ def invitations(directory: Path, servers: Iterable[ClusterServer]) -> tuple[str,
         *(each.id for each in config.servers),
         *(each.id for each in config.removed),
     )
-    administrators = sorted(directory.absolute().parent.glob("admin-*.toml"))
+    beside = directory.parent if directory.name else directory.absolute().parent  # the parent of "." is "."
+    administrators = sorted(beside.glob("admin-*.toml"))
     if administrators:
-        place, way = directory.parent / administrators[0].name, "--code"
+        place, way = administrators[0], "--code"
     else:
         place, way = directory, f"--into {_INTO}"
     commands: list[str] = []
@@ -60,7 +61,7 @@ def invitations(directory: Path, servers: Iterable[ClusterServer]) -> tuple[str,
         if server.id == own or endpoint == str(config.own_endpoint):
             continue
         number += 1
-        commands.append(f"gf-i2p members invite {shlex.quote(str(place))} {number}={endpoint} {way}")
+        commands.append(f"gf-i2p members invite {shlex.quote(str(place))} {shlex.quote(f'{number}={endpoint}')} {way}")
     return tuple(commands)
 
 

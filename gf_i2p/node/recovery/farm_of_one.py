@@ -42,7 +42,7 @@ def recover(directory: Path) -> Recovered:
     The log is changed last: after an error, the old log is still there, and the recovery can be repeated. Raises
     `ConfigError`, `StorageError` or `OSError`.
     """
-    lock = Lock((directory / DATABASE_FILE).resolve())
+    lock = Lock(directory / DATABASE_FILE)
     try:
         with changing(directory):
             return _recover(directory)

@@ -115,7 +115,7 @@ def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], N
     The log is replaced last: after an error, the old log is still there, and the restoration can be repeated. `on_step`
     is called with each long step, as text. Raises `ConfigError`, `StorageError` or `OSError`.
     """
-    lock = Lock((directory / DATABASE_FILE).resolve())
+    lock = Lock(directory / DATABASE_FILE)
     try:
         with changing(directory):
             return _restore(saved, directory, on_step)

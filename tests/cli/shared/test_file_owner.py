@@ -24,4 +24,4 @@ def test_a_path_of_the_user_is_no_reason(tmp_path: Path) -> None:
 
 def test_a_user_without_a_name_has_a_number(tmp_path: Path) -> None:
     nameless = max(each.pw_uid for each in pwd.getpwall()) + 1
-    assert f"this command runs as {nameless}:" in (other_owner(tmp_path, nameless) or "")
+    assert f"this command runs as #{nameless}:" in (other_owner(tmp_path, nameless) or "")

@@ -1,5 +1,7 @@
 """A mistyped directory is answered with the directory that was meant."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,28 @@ def test_a_farms_directory_is_answered_with_a_servers(farm: Path) -> None:
 def test_a_path_that_resembles_nothing_gets_no_advice(farm: Path) -> None:
     for path in (farm / "elsewhere", farm / "my-farm" / "server-1" / "log", Path("my-farm/server-1/gf-i2p.toml/x")):
         assert "Did you mean" not in no_node_directory(path)
+
+
+@pytest.fixture
+def closed(farm: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory into which this user may not look. Root may look everywhere, so this test refuses."""
+    place, stat = farm / "closed", Path.stat
+    place.mkdir()
+
+    def refusing(path: Path, **options: bool) -> os.stat_result:
+        if place in path.absolute().parents:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refusing)
+    return place
+
+
+def test_a_closed_directory_beside_the_path_is_no_obstacle(closed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(closed.parent)]) == 1
+    assert f"{closed.parent} is not a node's directory" in capsys.readouterr().err
+    assert "Did you mean" not in no_node_directory(closed.parent / "closd" / "server-1")
+    assert no_file(closed.parent / "closd" / "key", "check the name").endswith("check the name")
 
 
 def test_a_mistyped_file_is_recognised(farm: Path) -> None:

@@ -61,6 +61,15 @@ def test_an_administrators_file_beside_the_directory_makes_codes(tmp_path: Path)
     )
 
 
+def test_in_the_directory_itself_the_administrators_file_is_one_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(made(tmp_path, admin=True))
+    assert invitations(Path(), [ClusterServer(2, "tcp://[2001:db8::1]:9102")]) == (
+        f"gf-i2p members invite {tmp_path}/admin-owner.toml '3=tcp://[2001:db8::1]:9102' --code",
+    ), "a shell would take the brackets for a pattern"
+
+
 def test_settings_that_cannot_be_read_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         invitations(tmp_path, [])
