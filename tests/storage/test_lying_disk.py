@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -54,6 +55,16 @@ def is_sync(call: Call) -> bool:
     return call.name == "fsync" and call.file in {"log.db", "log.db-wal"}
 
 
+def changes_lost(states: Sequence[State], acknowledged: Sequence[int], newest: int) -> int:
+    """Return how many acknowledged transactions came after the write `newest`.
+
+    A transaction may have several writes, of which the last one is acknowledged. A write that changes nothing is
+    acknowledged without a transaction.
+    """
+    lost = sorted(number for number in set(acknowledged) if number > newest)
+    return sum(states[later] != states[earlier] for earlier, later in pairwise([newest, *lost]))
+
+
 def newest_beside_another_snapshot(states: Sequence[State], storage: Storage) -> int:
     """Return as `newest_write` does, for a log beside the snapshot of another write.
 
@@ -80,6 +91,14 @@ def newest_beside_newer_term(states: Sequence[State], storage: Storage) -> int:
     newer = max((number for number, each in enumerate(states) if each.hard_state == term), default=-1)
     same = (number for number, each in enumerate(states[: newer + 1]) if vars(each) | {"hard_state": term} == found)
     return max(same, default=-1)
+
+
+def test_a_write_that_changes_nothing_costs_nothing() -> None:
+    states = [State(), State(), State(), State()]
+    states[1].base = (1, 1)
+    states[2].base = states[3].base = (2, 1)  # seed 1950504035 has such a write
+    assert changes_lost(states, [0, 1, 2, 3], 0) == 2
+    assert changes_lost(states, [0, 1], 1) == 0
 
 
 @pytest.mark.parametrize("what", [LOST, MISPLACED, UNSYNCED, ALL_UNSYNCED])
