@@ -20,7 +20,7 @@ import tarfile
 import tempfile
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.farm.record.status_record import Leaf, Meta, ReportedConfig, StatusRecord
@@ -64,7 +64,9 @@ def as_text(data: dict[str, object]) -> str:
 def unpack(recorded: Path, into: Path) -> None:
     """Unpack a recorded farm with the modes of its files."""
     with tarfile.open(recorded / FILES) as archive:
-        archive.extractall(into, filter="tar")  # unlike "data", this keeps the modes of directories
+        # Unlike "data", "tar" keeps the modes of directories. Python 3.11.2, as Debian 12 has it, knows no filters.
+        options: dict[str, Any] = {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
+        archive.extractall(into, **options)
 
 
 async def _fill(farm: LocalFarm) -> None:
