@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from gf_i2p.cli.doctor.router_lines import JAVA_ROUTER, JAVA_SAM, JAVA_WEBAPPS
 from integration.harness.waiting import wait_for
 
 I2PD: Final = """\
@@ -37,7 +38,6 @@ _LONE_TUNNEL: Final = "".join(
 _TUNNELS: Final = "i2ptunnel.config.d/*.config"
 _AT_ONCE: Final = "clientApp.0.delay=0\n"
 """SAM would start two minutes after the router."""
-_SAM: Final = "clients.config.d/*-net.i2p.sam.SAMBridge-clients.config"
 _PATIENCE: Final = 120.0
 
 
@@ -79,11 +79,11 @@ class JavaDefaults:
         self.directory = directory
         self.words = (directory, installation, Path(java))
         with running(JAVA, *self.words):
-            self._wait_for_files("router.config", "webapps.config", "i2ptunnel.config", _SAM)
-        self._append("router.config", _LONE_POOLS)
+            self._wait_for_files(JAVA_ROUTER, JAVA_WEBAPPS, "i2ptunnel.config", JAVA_SAM)
+        self._append(JAVA_ROUTER, _LONE_POOLS)
         with running(JAVA, *self.words):
             self._wait_for_files(_TUNNELS)
-        self._append(_SAM, _AT_ONCE)
+        self._append(JAVA_SAM, _AT_ONCE)
         self._files = {path: path.read_text() for path in self._found("*.config") + self._found("*.config.d/*.config")}
 
     def give(self, files: dict[str, list[str]]) -> None:

@@ -9,6 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from gf_i2p.cli.doctor.router_lines import (
+    JAVA_CONSOLE,
+    JAVA_PROXY,
+    JAVA_ROUTER,
+    JAVA_SAM,
+    JAVA_SOCKS,
+    JAVA_WEBAPPS,
+)
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from integration.packages.lone_router import I2PD, JAVA, JavaDefaults, running, wait_for_failures
@@ -44,12 +52,12 @@ def test_a_real_i2pd_needs_these_lines(tmp_path: Path) -> None:
 def test_a_real_java_router_needs_each_line(tmp_path: Path) -> None:
     defaults = JavaDefaults(tmp_path / "router", java_installation(tmp_path / "router"))
     at = {
-        "clients.config.d/*-net.i2p.sam.SAMBridge-clients.config": "SAM",
-        "clients.config.d/*-net.i2p.router.web.RouterConsoleRunner-clients.config": "i2pcontrol",
-        "i2ptunnel.config.d/*-I2P HTTP Proxy-i2ptunnel.config": "proxy",
-        "i2ptunnel.config.d/90-SOCKS-i2ptunnel.config": "proxy",
-        "router.config": "I2CP",
-        "webapps.config": "i2pcontrol",
+        JAVA_SAM: "SAM",
+        JAVA_CONSOLE: "i2pcontrol",
+        JAVA_PROXY: "proxy",
+        JAVA_SOCKS: "proxy",
+        JAVA_ROUTER: "I2CP",
+        JAVA_WEBAPPS: "i2pcontrol",
     }
     for name, settings in (("socks", SOCKS), ("moved", MOVED)):
         node = node_directory(tmp_path / name, settings)

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_FOR_ALL: Final = 0o777
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -23,8 +21,7 @@ class Place:
     def new_directory(self) -> Path:
         """Make an empty directory that both sides reach; return its path on this side."""
         made = Path(tempfile.mkdtemp(prefix="gf-pages-", dir=None if self.root == Path("/") else self.root / "tmp"))
-        if self.user is not None:
-            made.chmod(_FOR_ALL)
+        self.give(made)
         return made
 
     def there(self, path: Path) -> Path:
@@ -32,7 +29,7 @@ class Place:
         return Path("/") / path.relative_to(self.root)
 
     def give(self, path: Path) -> None:
-        """Make the user of the place the owner of a file."""
+        """Make the user of the place the owner of a file or a directory."""
         if self.user is not None:
             os.chown(path, self.user, -1)
 

@@ -137,5 +137,6 @@ async def followed(page: Page, machines: dict[str, Machine], environment: dict[s
             yield following
         finally:
             visiting.cancel()
-            await asyncio.wait([visiting])
             following.tell_gaps()
+            with contextlib.suppress(asyncio.CancelledError):
+                await visiting  # a fault that has ended the visits early is no silence

@@ -218,12 +218,12 @@ def _results(options: Namespace, seeds: Sequence[Seed]) -> Iterator[SeedResult]:
 
 def _as_they_come(pool: ProcessPoolExecutor, futures: Sequence[Future[Any]]) -> Iterator[Any]:
     # `concurrent.futures.wait` takes the locks of all futures. Ctrl-C there leaves one taken: the process never ends.
-    come: SimpleQueue[Future[Any]] = SimpleQueue()
+    ended: SimpleQueue[Future[Any]] = SimpleQueue()
     for future in futures:
-        future.add_done_callback(come.put)
+        future.add_done_callback(ended.put)
     try:
         for _ in futures:
-            yield come.get().result()
+            yield ended.get().result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 

@@ -22,7 +22,8 @@ def must_not_run_again(others: Sequence[int], *, further: str = "") -> str:
 
     `further`: more servers that must not, as in "any other server of the old farm".
     """
-    named = [f"server{'s'[: len(others) > 1]} {_listed(others)}"] if others else []
+    noun = "server" if len(others) == 1 else "servers"
+    named = [f"{noun} {_listed(others)}"] if others else []
     subject = " and ".join((*named, *([further] if further else [])))
     if not subject:
         return ""
