@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,23 @@ ENOUGH: Final = 3
 META: Final = 7
 HEAL_SECONDS: Final = 600.0
 """A set that did not arrive is sent anew after 7.5 minutes at the latest."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A farm that is whole, as one look saw the farm. A second look may find a farm without a leader."""
+
+    publisher: str
+    """Service name of the node that publishes."""
+    sent: dict[str, Any]
+    """The publication, from the status of that node."""
+    held: dict[str, StoredLeaseSet]
+    """The Meta lease set, by floodfill that holds the set."""
+
+    @property
+    def last(self) -> float:
+        """End of the newest set that a floodfill holds, in seconds since 1970."""
+        return max(each.expires.timestamp() for each in self.held.values())
 
 
 class ContainerFarm(Project):
@@ -65,10 +83,6 @@ class ContainerFarm(Project):
         found = {node: self.status(node) for node in self.nodes}
         return {node: answer for node, answer in found.items() if answer is not None}
 
-    def publisher(self) -> tuple[str, dict[str, Any]] | None:
-        """Return the publisher by the nodes' status, with its publication; the newest of two publishers."""
-        return published(self.statuses())
-
     def held(self, master: str) -> dict[str, StoredLeaseSet]:
         """Return the Meta lease set of a master, by floodfill that holds the set."""
         return {
@@ -91,8 +105,8 @@ class ContainerFarm(Project):
         except EngineError:
             return []
 
-    def lacks(self, *, newer_than: float = 0) -> str:
-        """Say in a few words why the farm is not whole; empty when all is well.
+    def look(self, *, newer_than: float = 0) -> Whole | str:
+        """Return what a whole farm shows; else say in a few words why the farm is not whole.
 
         In a whole farm all nodes answer and agree on a leader, all leaves are listed, and enough floodfills hold the
         set. The leaf of a removed node stays listed until its last record is too old. `newer_than`: seconds since 1970;
@@ -110,34 +124,34 @@ class ContainerFarm(Project):
         found = published(answers)
         if found is None:
             return "nobody publishes"
-        if found[1]["expires"] <= newer_than:
-            return f"{found[0]} has sent no newer set"
-        holding = [
-            router for router, held in self.held(found[1]["master"]).items() if held.expires.timestamp() > newer_than
-        ]
-        return "" if len(holding) >= ENOUGH else f"{found[0]} has sent a set, {len(holding)} floodfills hold it"
+        publisher, sent = found
+        if sent["expires"] <= newer_than:
+            return f"{publisher} has sent no newer set"
+        held = {
+            router: each for router, each in self.held(sent["master"]).items() if each.expires.timestamp() > newer_than
+        }
+        if len(held) < ENOUGH:
+            return f"{publisher} has sent a set, {len(held)} floodfills hold it"
+        return Whole(publisher, sent, held)
 
-    def last(self) -> float:
-        """Return the end of the newest set that a floodfill holds, in seconds since 1970; 0 without a set."""
-        found = self.publisher()
-        held = {} if found is None else self.held(found[1]["master"])
-        return max((each.expires.timestamp() for each in held.values()), default=0.0)
-
-    def heals(self, what: str, *, newer_than: float = 0, seconds: float = HEAL_SECONDS) -> float:
-        """Wait until the farm is whole, and print the obstacles till then; return the seconds that this took.
+    def heals(self, what: str, *, newer_than: float = 0, seconds: float = HEAL_SECONDS) -> Whole:
+        """Wait until the farm is whole, and print the obstacles till then; return what the last look saw.
 
         Raises `NotSeenError` with all known facts.
         """
-        began, last = time.monotonic(), ""
+        began = time.monotonic()
+        seen: Whole | str = ""
 
         def healed() -> bool:
-            nonlocal last
-            if (lacking := self.lacks(newer_than=newer_than)) not in {"", last}:
-                print(f"  {time.monotonic() - began:5.1f} s  {lacking}", flush=True)
-            last = lacking
-            return not lacking
+            nonlocal seen
+            last, seen = seen, self.look(newer_than=newer_than)
+            if isinstance(seen, str) and seen != last:
+                print(f"  {time.monotonic() - began:5.1f} s  {seen}", flush=True)
+            return isinstance(seen, Whole)
 
-        return wait_for(f"the farm is whole {what}", seconds, healed, poll=ASK_SECONDS, else_say=self.complaints)
+        wait_for(f"the farm is whole {what}", seconds, healed, poll=ASK_SECONDS, else_say=self.complaints)
+        assert isinstance(seen, Whole)
+        return seen
 
     def gets_healthy(self, service: str, seconds: float = HEAL_SECONDS) -> float:
         """Wait until a container's health check passes; return the seconds that it took."""

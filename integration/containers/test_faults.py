@@ -13,48 +13,46 @@ from integration.containers.container_farm import BESIDE, NODES, ROUTERS, WEB, C
 CUT_SECONDS: Final = 120.0
 
 
-def publisher(farm: ContainerFarm) -> str:
-    found = farm.publisher()
-    assert found is not None
-    return found[0]
-
-
 @pytest.mark.slow  # half a minute to four minutes for each container
 @pytest.mark.parametrize("service", [*NODES, *ROUTERS, WEB])
 def test_a_container_that_is_killed_comes_back(farm: ContainerFarm, service: str) -> None:
-    farm.heals("before the kill")  # on a busy machine the farm may still be busy with the fault before
-    chosen, last = publisher(farm), farm.last()
+    before = farm.heals("before the kill")  # on a busy machine the farm may still be busy with the fault before
     began = time.monotonic()
     farm.kill(service)
     farm.start(service)
     farm.gets_healthy(service)
     print(f"\n{service} killed: healthy again after {time.monotonic() - began:.1f} s, ", end="", flush=True)
     # A set that the publisher sent before it was killed does not count.
-    farm.heals(f"after {service} was killed", newer_than=last if service == chosen else 0)
+    after = farm.heals(f"after {service} was killed", newer_than=before.last if service == before.publisher else 0)
     print(
-        f"the farm whole after {time.monotonic() - began:.1f} s; {chosen} published, {publisher(farm)} does", flush=True
+        f"the farm whole after {time.monotonic() - began:.1f} s; {before.publisher} published, {after.publisher} does",
+        flush=True,
     )
 
 
 @pytest.mark.slow  # two minutes without the router, and two more until all is well again
 def test_a_router_that_was_cut_off_comes_back(farm: ContainerFarm) -> None:
-    chosen, last = publisher(farm), farm.last()
-    with farm.cut_off(BESIDE[chosen]):
+    before = farm.heals("before the cut")
+    router = BESIDE[before.publisher]
+    with farm.cut_off(router):
         time.sleep(CUT_SECONDS)
     back = time.monotonic()
-    farm.heals(f"after {BESIDE[chosen]} was cut off", newer_than=last)
+    after = farm.heals(f"after {router} was cut off", newer_than=before.last)
     print(
-        f"\n{BESIDE[chosen]} cut off for {CUT_SECONDS:.0f} s: the farm whole {time.monotonic() - back:.1f} s later; "
-        f"{chosen} published, {publisher(farm)} does",
+        f"\n{router} cut off for {CUT_SECONDS:.0f} s: the farm whole {time.monotonic() - back:.1f} s later; "
+        f"{before.publisher} published, {after.publisher} does",
         flush=True,
     )
 
 
 @pytest.mark.slow  # test_make_farm.py of the scenarios kills a publisher
 def test_the_others_publish_when_the_publisher_is_gone_for_good(farm: ContainerFarm) -> None:
-    chosen, last = publisher(farm), farm.last()
+    before = farm.heals("before the removal")
     began = time.monotonic()
-    farm.remove(chosen)
-    farm.heals(f"without {chosen}", newer_than=last)
-    print(f"\n{chosen} removed: a newer set after {time.monotonic() - began:.1f} s, of {publisher(farm)}", flush=True)
-    assert publisher(farm) != chosen
+    farm.remove(before.publisher)
+    after = farm.heals(f"without {before.publisher}", newer_than=before.last)
+    print(
+        f"\n{before.publisher} removed: a newer set after {time.monotonic() - began:.1f} s, of {after.publisher}",
+        flush=True,
+    )
+    assert after.publisher != before.publisher
