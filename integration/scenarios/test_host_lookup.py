@@ -98,7 +98,7 @@ async def test_a_destination_answers_pings_until_its_end(network: RouterNetwork,
         return await pings.ping(keys.destination.data, seconds=3.0) is not None
 
     async def is_gone() -> bool:
-        return not await answers()
+        return not (await answers() or await answers())  # a busy machine loses one ping
 
     try:
         began = time.monotonic()

@@ -1,11 +1,14 @@
 """`make release` refuses a tree that is none to release."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from integration.packages.release import NotReleasableError, released_version
+
+TREE = Path(__file__).parents[2]
 
 
 def git(tree: Path, *words: str) -> None:
@@ -54,3 +57,28 @@ def test_a_changed_tree_is_not(tree: Path, name: str) -> None:
     (tree / name).write_text("two")
     with pytest.raises(NotReleasableError, match=f"not clean(.|\n)*{name}"):
         released_version(tree)
+
+
+def test_a_part_of_the_tests_that_has_passed_at_this_commit_does_not_run_again(tmp_path: Path) -> None:
+    """The Makefile's own rule runs a part that this test adds: it fails until the file `fine` is there."""
+    fine, part = tmp_path / "fine", tmp_path / "part.mk"
+    part.write_text(f"probe:\n\t@echo it runs; test -e {fine}\n")
+
+    def make(commit: str) -> tuple[int, str]:
+        words = ["make", "--no-print-directory", "part-probe", f"PASSED={tmp_path}/passed/{commit}"]
+        environment = {"PATH": os.environ["PATH"], "MAKEFILES": str(part)}
+        done = subprocess.run(words, cwd=TREE, env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    code, said = make("one")
+    assert code != 0
+    assert "it runs" in said
+    fine.touch()
+    for commit in ("one", "two"):
+        code, said = make(commit)
+        assert (code, "it runs" in said) == (0, True), "it has failed, or has passed at another commit"
+        assert "exit code 0" in said
+        code, said = make(commit)
+        assert (code, "it runs" in said) == (0, False)
+        assert "exit code 0" in said
+        assert said.endswith("UTC: not run again\n")
