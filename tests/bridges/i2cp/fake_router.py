@@ -29,6 +29,7 @@ from gf_i2p.netdb.session_config import SessionConfig
 from gf_i2p.netdb.signing import verify
 from tests.bridges.i2cp.recorded_host_lookup import FOUND, NOT_FOUND
 from tests.netdb.strategies import NOW
+from tests.transport.harness import close_server
 
 LEASE = bytes(44)
 JAVA_SECONDS = 180
@@ -122,7 +123,7 @@ class FakeRouter:
 
     async def stop(self) -> None:
         """Close everything without a word, as a router does at a stop."""
-        self._server.close()
+        await close_server(self._server)
         self.hang_up()
         await asyncio.gather(*(connection.task for connection in self._connections), return_exceptions=True)
 

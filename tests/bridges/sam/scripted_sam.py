@@ -14,7 +14,7 @@ from i2plib.sam import Message
 
 from bridges.sam.client import Sam, _Exchange
 from gf_i2p.netdb.private_keys import DestinationKeys
-from tests.transport.harness import hang_up, until
+from tests.transport.harness import close_server, hang_up, until
 
 _RECORDED: Final = json.loads(Path(__file__).with_name("recorded_sam.json").read_text())["exchanges"]
 REQUESTS: Final[dict[str, str]] = {name: exchange["request"] for name, exchange in _RECORDED.items()}
@@ -95,7 +95,7 @@ class ScriptedSam:
     async def stop(self) -> None:
         """End every connection, as a router does at a stop."""
         assert self._server is not None
-        self._server.close()
+        await close_server(self._server)
         for task in list(self._tasks):
             task.cancel()
         await until(lambda: not self._tasks)

@@ -30,6 +30,7 @@ from tests.transport.harness import (
     Farm,
     Identity,
     authenticator,
+    close_server,
     hang_up,
     soon,
     until,
@@ -64,7 +65,7 @@ async def listening(behaviour: Behaviour, sock: socket.socket | None = None) -> 
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        server.close()
+        await close_server(server)
         for task in list(tasks):
             task.cancel()
         await until(lambda: not tasks)
