@@ -148,11 +148,12 @@ PROGRAMS = $(addprefix $(VENV)/,.test .test-programs .network-programs .spark-pr
 JOBS = 4
 BESIDE = $(MAKE) --no-print-directory --keep-going --jobs=$(JOBS) --output-sync=recurse
 
-# Under ten minutes on two cores, when all programs and packages are there. CI runs this.
+# Under ten minutes on two cores, when all programs and packages are there. CI runs this. The guard comes last: right after the
+# programs were installed, an entry cost 1.23 to 1.29 times what is kept, and 1.04 to 1.14 times later, with the same code.
 test: $(PROGRAMS)
-	@echo "First guard, which needs the machine; then side by side: $(PARTS)"
-	@$(MAKE) --no-print-directory part-guard; status=$$?; \
-	$(BESIDE) $(PARTS:%=part-%) && exit $$status
+	@echo "Side by side: $(PARTS); then guard, which needs the whole machine"
+	@$(BESIDE) $(PARTS:%=part-%); status=$$?; \
+	$(MAKE) --no-print-directory part-guard && exit $$status
 
 # Everything, in an hour on two cores: before a release, and after a change to a thing that only this tests.
 test-all: export GF_I2P_TIER = all
