@@ -148,8 +148,8 @@ PROGRAMS = $(addprefix $(VENV)/,.test .test-programs .network-programs .spark-pr
 JOBS = 4
 BESIDE = $(MAKE) --no-print-directory --keep-going --jobs=$(JOBS) --output-sync=recurse
 
-# Under ten minutes on two cores, when all programs and packages are there. CI runs this. The guard comes last: right after the
-# programs were installed, an entry cost 1.23 to 1.29 times what is kept, and 1.04 to 1.14 times later, with the same code.
+# Under ten minutes on two cores, when all programs and packages are there. CI runs this. The guard comes last, since its figures
+# are worst right after the programs were installed (docs/reference/benchmarks.md, the guard).
 test: $(PROGRAMS)
 	@echo "Side by side: $(PARTS); then guard, which needs the whole machine"
 	@$(BESIDE) $(PARTS:%=part-%); status=$$?; \
@@ -166,7 +166,7 @@ test-all: $(PROGRAMS) $(VENV)/.browser-programs
 	@$(BESIDE) $(PARTS:%=part-%) part-packages part-canaries part-browser; status=$$?; \
 	$(MAKE) --no-print-directory --keep-going part-guard part-attack && exit $$status
 
-# `make release` gives PASSED, a folder of the commit: a part that has passed leaves its line there, and runs no more.
+# `make release` gives PASSED, a folder of the commit: a part that has passed leaves its line there, and does not run again.
 part-%:
 	@if [ -n "$(PASSED)" ] && [ -e "$(PASSED)/$*" ]; then cat "$(PASSED)/$*"; exit 0; fi; \
 	began=$$(date +%s); $(if $(filter $*,$(GIVES_WAY)),nice -n 15 )$(MAKE) --no-print-directory $*; status=$$?; \
@@ -328,7 +328,7 @@ dist: $(VENV)/.test
 	@$(BIN)/python -m integration.packages.distribution $(DIST)
 
 # All tests, the figures, and what `make dist` makes; then the tests of the packages, with these very files. Hours. In a clean
-# clone at a tag vX.Y.Z only. After a failure by chance, run it again: tests that have passed at this commit do not run again.
+# clone at a tag vX.Y.Z only. After a failure by chance, run `make release` again: parts that have passed at this commit do not run again.
 release: $(VENV)/.test
 	@version=$$($(BIN)/python -m integration.packages.release) || exit 1; \
 	echo "Release $$version: all tests, figures, packages"; \

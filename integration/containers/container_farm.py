@@ -39,7 +39,7 @@ class Whole:
     """The Meta lease set, by floodfill that holds the set."""
 
     @property
-    def last(self) -> float:
+    def newest_end(self) -> float:
         """End of the newest set that a floodfill holds, in seconds since 1970."""
         return max(each.expires.timestamp() for each in self.held.values())
 

@@ -23,7 +23,7 @@ def test_a_container_that_is_killed_comes_back(farm: ContainerFarm, service: str
     farm.gets_healthy(service)
     print(f"\n{service} killed: healthy again after {time.monotonic() - began:.1f} s, ", end="", flush=True)
     # A set that the publisher sent before it was killed does not count.
-    after = farm.heals(f"after {service} was killed", newer_than=before.last if service == before.publisher else 0)
+    after = farm.heals(f"after {service} was killed", newer_than=before.newest_end if service == before.publisher else 0)
     print(
         f"the farm whole after {time.monotonic() - began:.1f} s; {before.publisher} published, {after.publisher} does",
         flush=True,
@@ -37,7 +37,7 @@ def test_a_router_that_was_cut_off_comes_back(farm: ContainerFarm) -> None:
     with farm.cut_off(router):
         time.sleep(CUT_SECONDS)
     back = time.monotonic()
-    after = farm.heals(f"after {router} was cut off", newer_than=before.last)
+    after = farm.heals(f"after {router} was cut off", newer_than=before.newest_end)
     print(
         f"\n{router} cut off for {CUT_SECONDS:.0f} s: the farm whole {time.monotonic() - back:.1f} s later; "
         f"{before.publisher} published, {after.publisher} does",
@@ -50,7 +50,7 @@ def test_the_others_publish_when_the_publisher_is_gone_for_good(farm: ContainerF
     before = farm.heals("before the removal")
     began = time.monotonic()
     farm.remove(before.publisher)
-    after = farm.heals(f"without {before.publisher}", newer_than=before.last)
+    after = farm.heals(f"without {before.publisher}", newer_than=before.newest_end)
     print(
         f"\n{before.publisher} removed: a newer set after {time.monotonic() - began:.1f} s, of {after.publisher}",
         flush=True,

@@ -1,4 +1,4 @@
-"""`make release` refuses a tree that is none to release."""
+"""`make release` refuses a tree that is none to release, and does not repeat a part that has passed."""
 
 import os
 import subprocess

@@ -276,7 +276,7 @@ async def close_server(server: asyncio.Server) -> None:
     loop = asyncio.get_running_loop()
     for listening in server.sockets:
         loop.remove_reader(listening.fileno())
-    for _ in ("the transport", "connection_made", "the task"):
+    for _ in range(3):  # one round for the transport, one for `connection_made`, one for the task
         await asyncio.sleep(0)
     server.close()
 
