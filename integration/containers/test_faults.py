@@ -23,7 +23,9 @@ def test_a_container_that_is_killed_comes_back(farm: ContainerFarm, service: str
     farm.gets_healthy(service)
     print(f"\n{service} killed: healthy again after {time.monotonic() - began:.1f} s, ", end="", flush=True)
     # A set that the publisher sent before it was killed does not count.
-    after = farm.heals(f"after {service} was killed", newer_than=before.newest_end if service == before.publisher else 0)
+    after = farm.heals(
+        f"after {service} was killed", newer_than=before.newest_end if service == before.publisher else 0
+    )
     print(
         f"the farm whole after {time.monotonic() - began:.1f} s; {before.publisher} published, {after.publisher} does",
         flush=True,
