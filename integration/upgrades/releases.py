@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
+from integration.harness.checkouts import ROOT, CommitMissingError, checkout
+
 RELEASES: Final = Path(__file__).with_name("releases.toml")
 PLACE: Final = ROOT / "build" / "upgrades"
 
@@ -46,16 +47,10 @@ class Release:
             return
         shutil.rmtree(self._place, ignore_errors=True)
         source = self._place / "source"
-        source.mkdir(parents=True)
-        archive = subprocess.run(
-            ["git", "archive", "--format=tar", self.commit], cwd=ROOT, capture_output=True, check=False
-        )
-        if archive.returncode:
-            raise ReleaseMissingError(
-                f"{self.version}: {archive.stderr.decode(errors='replace').strip()}. Is this clone shallow? Then run: "
-                "git fetch --unshallow --tags"
-            )
-        subprocess.run(["tar", "-x", "-C", str(source)], input=archive.stdout, check=True)
+        try:
+            checkout(self.commit, source)
+        except CommitMissingError as error:
+            raise ReleaseMissingError(f"{self.version}: {error}") from error
         _run([sys.executable, "-m", "venv", str(self._place / "venv")])
         pip = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         for locked in ("build", "run"):

@@ -5,8 +5,9 @@ from typing import Any
 
 from packaging.version import Version
 
+from integration.harness.checkouts import ROOT
 from integration.upgrades.record import CONTENTS, FILES
-from integration.upgrades.releases import RELEASES, ROOT
+from integration.upgrades.releases import RELEASES
 
 RECORDED = ROOT / "tests/upgrades/recorded"
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from integration.harness.checkouts import ROOT
 from integration.harness.local_farm import LocalFarm
 from integration.upgrades import releases as releases_module
 from integration.upgrades.__main__ import run
 from integration.upgrades.record import CONTENTS, FILES, RECORDED
-from integration.upgrades.releases import ROOT, Release, ReleaseMissingError, environment, releases
+from integration.upgrades.releases import Release, ReleaseMissingError, environment, releases
 
 MAX_RECORD_BYTES = 40_000
 
