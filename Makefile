@@ -148,8 +148,7 @@ PROGRAMS = $(addprefix $(VENV)/,.test .test-programs .network-programs .spark-pr
 JOBS = 4
 BESIDE = $(MAKE) --no-print-directory --keep-going --jobs=$(JOBS) --output-sync=recurse
 
-# Under ten minutes on two cores, when all programs and packages are there. CI runs this. The guard comes last, since its figures
-# are worst right after the programs were installed (docs/reference/benchmarks.md, the guard).
+# Under ten minutes on two cores, when all programs and packages are there. CI runs this.
 test: $(PROGRAMS)
 	@echo "Side by side: $(PARTS); then guard, which needs the whole machine"
 	@$(BESIDE) $(PARTS:%=part-%); status=$$?; \
@@ -187,7 +186,7 @@ check: $(VENV)/.test
 audit: $(VENV)/.test
 	@$(BIN)/pip-audit --strict --progress-spinner off --disable-pip --require-hashes -r requirements/spark.txt
 
-# The cost of an entry, against the last release's.
+# The cost of an entry, against an earlier commit's.
 guard: $(VENV)/.test
 	@$(BIN)/python -m integration.bench.guard
 

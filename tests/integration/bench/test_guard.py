@@ -1,25 +1,18 @@
-"""The arithmetic of the speed's guard, and its texts."""
+"""The guard of the speed: what it compares, when it fails, and its texts."""
 
-import json
+from pathlib import Path
 
 import pytest
 
-from gf_i2p.farm.state import FarmState
+from integration.bench import costs as costs_module
 from integration.bench import guard
-from integration.bench.workloads import VALUE_BYTES, Sample
+from integration.bench.costs import Costs
+from integration.bench.systems.system import BenchError
+from integration.harness.checkouts import ROOT
 
-CORES = {"client": 0.5, "leader": 0.8, "followers": 0.6, "children": 0.3, "others": 0.1}
 
-
-def costs(leader: float, follower: float = 1.0) -> guard.Costs:
+def costs(leader: float, follower: float = 1.0) -> Costs:
     return {name: {"leader": leader, "follower": follower} for name in ("sequential", "concurrent", "bulk")}
-
-
-def test_the_cost_of_an_entry_is_processor_time_in_beats() -> None:
-    sample = Sample(seconds=2.0, entries=2000, latencies=[0.001], cpu=CORES)
-    # 1,000 entries/s: the leader needs 800 us an entry, each follower 300, each history 100. A beat takes 100 us.
-    found = guard.costs(sample, unit=100e-6)
-    assert found == pytest.approx({"leader": 8.0, "follower": 3.0, "history": 1.0})
 
 
 def test_a_cost_fails_from_a_quarter_more_on() -> None:
@@ -36,35 +29,72 @@ def test_of_several_tries_the_least_of_each_cost_counts() -> None:
     assert guard.cheapest([costs(5.0, 1.0), costs(4.0, 2.0)]) == costs(4.0, 1.0)
 
 
-def test_the_values_are_json_of_one_size() -> None:
-    values = guard.json_values()
-    assert {len(value) for value in values} == {VALUE_BYTES}
-    assert len({json.loads(value)["number"] for value in values}) == len(values)
+@pytest.mark.parametrize(
+    ("leaders", "rounds", "ratio"),
+    [
+        ([4.0, 4.2], 2, 1.0),
+        ([6.0, 4.4], 2, 1.1),  # the first round met a machine that did other work
+        ([6.0, 6.0, 6.0, 4.4], 4, 1.1),
+        ([6.0, 6.0, 6.0, 6.0], 4, 1.5),
+    ],
+)
+def test_the_guard_measures_both_in_turn_until_no_cost_has_grown(
+    leaders: list[float], rounds: int, ratio: float
+) -> None:
+    measured: list[str] = []
+    found = iter(leaders)
+
+    def measure(place: Path) -> Costs:
+        measured.append("now" if place == ROOT else "base")
+        return costs(next(found) if place == ROOT else 4.0)
+
+    now, base = guard.compared(measure, Path("base"))
+    assert measured == ["base", "now", "now", "base"] * (rounds // 2)
+    assert now["bulk"]["leader"] / base["bulk"]["leader"] == pytest.approx(ratio)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """A checkout whose code prints costs of its own."""
+    bench = tmp_path / "integration" / "bench"
+    bench.mkdir(parents=True)
+    (tmp_path / "integration" / "__init__.py").touch()
+    (bench / "__init__.py").touch()
+    return bench / "costs.py"
+
+
+def test_the_costs_of_a_checkout_come_from_its_own_code(other: Path, tmp_path: Path) -> None:
+    other.write_text('print(\'{"bulk": {"leader": 4.0}}\')')
+    assert guard.costs_in(tmp_path) == {"bulk": {"leader": 4.0}}
+    other.write_text('import sys; sys.exit("The leader changed.")')
+    with pytest.raises(BenchError, match=r"Nothing was measured in .*:\nThe leader changed\."):
+        guard.costs_in(tmp_path)
+
+
+def test_a_commit_that_the_clone_lacks_fails_and_a_shallow_clone_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(guard, "BUILD", tmp_path)
+    monkeypatch.setattr(guard, "shallow", lambda: False)
+    assert guard.main(["--base", "nowhere"]) == 1
+    assert "git fetch --unshallow" in capsys.readouterr().err
+    monkeypatch.setattr(guard, "shallow", lambda: True)
+    assert guard.main(["--base", "nowhere"]) == 0
+    assert "nothing was measured" in capsys.readouterr().err
 
 
 def test_the_table_shows_each_ratio() -> None:
     found = {name: {"leader": 5.0} for name in ("sequential", "concurrent", "bulk")}
-    kept = {name: {"leader": 4.0} for name in found}
-    text = guard.table(found, kept)
+    base = {name: {"leader": 4.0} for name in found}
+    text = guard.table(found, base)
     assert ["1", "sequential", "writer", "leader", "5.000", "4.000", "1.25"] in [
         line.split() for line in text.splitlines()
     ]
 
 
-def test_the_cost_of_a_record_is_measured_on_the_code_that_applies_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "_RECORDS", 30)
-    applied: list[bytes] = []
-    apply = FarmState.apply
-
-    def noted(state: FarmState, value: bytes, index: int) -> None:
-        applied.append(value)
-        apply(state, value, index)
-        assert len(state.records) == min(index, 3), "each value is a record that counts"
-
-    monkeypatch.setattr(FarmState, "apply", noted)
-    assert guard.record_cost() > 0
-    assert len(set(applied)) == 30
+def test_a_record_has_a_bound_a_profile_and_a_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs_module, "_RECORDS", 30)
     assert "gf_i2p/farm/" in guard._profiled_records()
-    kept = {"records": {"node": 1.0}}
-    assert guard.grown({"records": {"node": 1.6}}, kept) == ["records"]
-    assert "a server's record" in guard.table({"records": {"node": 1.1}}, kept)
+    base = {"records": {"node": 1.0}}
+    assert guard.grown({"records": {"node": 1.6}}, base) == ["records"]
+    assert "a server's record" in guard.table({"records": {"node": 1.1}}, base)
