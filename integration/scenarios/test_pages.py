@@ -30,8 +30,9 @@ from integration.testnet.router_network import RouterNetwork
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 SERVERS: Final = 3
-PATIENCE: Final = 240.0
-"""Seconds for a command to print what the page shows: new tunnels may be needed, and old lease sets must end."""
+PATIENCE: Final = 720.0
+"""Seconds for a command to print what the page shows: new tunnels may be needed, and old lease sets must end. Both last
+ten minutes."""
 IN_THE_LAB: Final = sorted(
     str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md") if read_page(path).place.startswith("lab")
 )
