@@ -35,9 +35,9 @@ BASE: Final = "a672942a002372410dd0650b58df9f634d02e824"
 """The commit of which an entry's cost counts as the cost that it had: the last release, or a later one."""
 ALLOWED: Final = {"leader": 1.25, "follower": 1.25, "history": 2.0, "node": 1.5}
 """A cost that is more than so many times the base's cost fails. The history works in bursts, so its cost varies."""
-ROUNDS: Final = (2, 4)
-"""The fewest and the most rounds. A machine that does other work makes an entry dearer now and then, and never cheaper:
-the cheapest round counts."""
+ROUNDS: Final = 4
+"""The most rounds; the guard ends after the first in which no cost has grown. A machine that does other work makes an
+entry dearer now and then, and never cheaper, so the cheapest round counts."""
 _TITLES: Final = {workload.name: workload.title for workload in WORKLOADS} | {"records": "a server's record"}
 
 
@@ -65,8 +65,7 @@ def compared(measure: Callable[[Path], Costs], base: Path) -> tuple[Costs, Costs
     """Measure this checkout and the base's in turn; return the least of each cost, of this one and of the base."""
     now: list[Costs] = []
     before: list[Costs] = []
-    fewest, most = ROUNDS
-    while len(now) < fewest or (len(now) < most and grown(cheapest(now), cheapest(before))):
+    while len(now) < ROUNDS and (not now or grown(cheapest(now), cheapest(before))):
         # Each is first in every other round.
         turns = [(before, base), (now, ROOT)]
         for costs, place in turns if len(now) % 2 == 0 else reversed(turns):
