@@ -328,7 +328,8 @@ dist: $(VENV)/.test
 	@$(BIN)/python -m integration.packages.distribution $(DIST)
 
 # All tests, the figures, and what `make dist` makes; then the tests of the packages, with these very files. Hours. In a clean
-# clone at a tag vX.Y.Z only. After a failure by chance, run `make release` again: parts that have passed at this commit do not run again.
+# clone at a tag vX.Y.Z only. After a failure by chance, run `make release` again: parts that have passed at this commit do not
+# run again.
 release: $(VENV)/.test
 	@version=$$($(BIN)/python -m integration.packages.release) || exit 1; \
 	echo "Release $$version: all tests, figures, packages"; \

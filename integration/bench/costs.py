@@ -101,15 +101,15 @@ async def run_load(cluster: Cluster, workload: Workload, seconds: float) -> Samp
     return await load.run(cluster, workload.batch, writers, warmup=WARMUP, seconds=seconds, values=json_values())
 
 
-async def _all(directory: Path) -> Costs:
+async def _measured(directory: Path) -> Costs:
     """Measure on a fresh farm: on another one, the history would still write what the last load left."""
     async with FARM.cluster(directory) as cluster:
         with Metronome(directory) as metronome:
-            found = {workload.name: await _one(cluster, workload, metronome) for workload in WORKLOADS}
+            found = {workload.name: await _cost_under(cluster, workload, metronome) for workload in WORKLOADS}
     return found | {"records": {"node": record_cost()}}
 
 
-async def _one(cluster: Cluster, workload: Workload, metronome: Metronome) -> dict[str, float]:
+async def _cost_under(cluster: Cluster, workload: Workload, metronome: Metronome) -> dict[str, float]:
     sample = await run_load(cluster, workload, SECONDS)
     if not sample.entries or sample.leader_moved:
         raise BenchError(f"The leader changed under the load of {workload.title}. Is the machine overloaded?")
@@ -127,7 +127,7 @@ def main() -> int:
     BUILD.mkdir(exist_ok=True)
     try:
         with scratch(BUILD) as directory:
-            print(json.dumps(in_loop(_all(directory / "farm"))))
+            print(json.dumps(in_loop(_measured(directory / "farm"))))
     except (BenchError, ProcessEndedError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -13,7 +13,6 @@ import asyncio
 import cProfile
 import io
 import json
-import os
 import pstats
 import subprocess
 import sys
@@ -75,26 +74,13 @@ def compared(measure: Callable[[Path], Costs], base: Path) -> tuple[Costs, Costs
 
 def costs_in(place: Path) -> Costs:
     """Return the costs that the code of a checkout has. Raises BenchError."""
-    done = subprocess.run(
-        [sys.executable, "-m", "integration.bench.costs"],
-        cwd=place,
-        env=os.environ | {"PYTHONPATH": str(place)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # The working directory comes first where this Python, and each Python that it starts, looks for modules.
+    command = [sys.executable, "-m", "integration.bench.costs"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchError(f"Nothing was measured in {place}:\n{done.stderr.strip()}")
     costs: Costs = json.loads(done.stdout)
     return costs
-
-
-def base_checkout(commit: str) -> Path:
-    """Return the directory with the base's files. Raises `CommitMissingError`."""
-    place = BUILD / "guard" / commit
-    if not place.exists():
-        checkout(commit, place)
-    return place
 
 
 def shallow() -> bool:
@@ -135,7 +121,7 @@ def main(line: Sequence[str] | None = None) -> int:
     BUILD.mkdir(exist_ok=True)
     try:
         with scratch(BUILD) as directory:
-            return _compare(base_checkout(options.base), directory)
+            return _compare(options.base, directory)
     except CommitMissingError as error:
         print(f"guard: nothing was measured. {error}", file=sys.stderr)
         return 0 if shallow() else 1
@@ -144,8 +130,10 @@ def main(line: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _compare(base: Path, directory: Path) -> int:
-    now, before = compared(costs_in, base)
+def _compare(base: str, directory: Path) -> int:
+    place = directory / "base"
+    checkout(base, place)
+    now, before = compared(costs_in, place)
     print(table(now, before))
     counted = instructions.per_decode()
     print(
@@ -155,15 +143,15 @@ def _compare(base: Path, directory: Path) -> int:
     worse = grown(now, before)
     for workload in WORKLOADS:
         if workload.name in worse:
-            place = directory / workload.name
-            place.mkdir()
-            print(f"\n{in_loop(profiled(place, workload))}")
+            output = directory / workload.name
+            output.mkdir()
+            print(f"\n{in_loop(profiled(output, workload))}")
     if "records" in worse:
         print(f"\nA node that applies records:\n{_profiled_records()}")
     if worse:
         print(
             "\nAn entry costs a quarter more than it did, a record half more, or an entry's history twice as much: "
-            f"{', '.join(worse)}. Find what the changes since {base.name} added; or, when the cost is wanted, put the "
+            f"{', '.join(worse)}. Find what the changes since {base} added; or, when the cost is wanted, put the "
             "commit that is to count into BASE of integration/bench/guard.py."
         )
     return 1 if worse else 0

@@ -38,7 +38,7 @@ _PACK: Final = struct.Struct(">BIIQQQQI")
 
 
 class Beat:
-    """The fixed work. Each call does the same."""
+    """The fixed work. Each call does the same. When the work changes, the guard needs a new `BASE`."""
 
     def __init__(self) -> None:
         self._value = bytes(range(256)) * (VALUE_BYTES // 256)

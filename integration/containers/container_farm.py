@@ -24,8 +24,8 @@ ENOUGH: Final = 3
 """Floodfills that must hold a set so that clients find it."""
 META: Final = 7
 HEAL_SECONDS: Final = 900.0
-"""i2pd's tunnels and lease sets last ten minutes, so routers may use dead ones so long after several routers died. A
-set that did not arrive is sent anew after 7.5 minutes at the latest."""
+"""i2pd's tunnels and lease sets last ten minutes, so a router may try those of dead routers for that long. A set that
+did not arrive is sent anew after 7.5 minutes at the latest."""
 
 
 @dataclass(frozen=True)

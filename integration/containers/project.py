@@ -136,7 +136,7 @@ class Project:
         try:
             self.engine.run("kill", self.container(service))
         except EngineError as error:  # podman waits for 5 s for the end's record: too short on a busy machine
-            print(f"{service}: kill failed; wait for the end of the container all the same: {error}", flush=True)
+            print(f"{service}: kill failed; now waiting for the end of the container: {error}", flush=True)
         wait_for(f"{service} killed", 30, lambda: self._pid(service) != before, poll=0.2)
 
     def start(self, service: str) -> None:

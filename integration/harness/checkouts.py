@@ -1,6 +1,5 @@
 """The source of an earlier commit, in a directory of its own."""
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -20,8 +19,5 @@ def checkout(commit: str, place: Path) -> None:
             f"{commit}: {archive.stderr.decode(errors='replace').strip()}. Is this clone shallow? Then run: "
             "git fetch --unshallow --tags"
         )
-    unfinished = place.with_name(f"{place.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    subprocess.run(["tar", "-x", "-C", str(unfinished)], input=archive.stdout, check=True)
-    unfinished.rename(place)
+    place.mkdir(parents=True)
+    subprocess.run(["tar", "-x", "-C", str(place)], input=archive.stdout, check=True)

@@ -16,16 +16,16 @@ def costs(leader: float, follower: float = 1.0) -> Costs:
 
 
 def test_a_cost_fails_from_a_quarter_more_on() -> None:
-    kept = costs(4.0)
-    assert guard.grown(costs(5.0), kept) == []
-    assert guard.grown(costs(5.01), kept) == ["sequential", "concurrent", "bulk"]
-    assert guard.grown(kept | {"bulk": {"leader": 4.0, "follower": 1.26}}, kept) == ["bulk"]
+    base = costs(4.0)
+    assert guard.grown(costs(5.0), base) == []
+    assert guard.grown(costs(5.01), base) == ["sequential", "concurrent", "bulk"]
+    assert guard.grown(base | {"bulk": {"leader": 4.0, "follower": 1.26}}, base) == ["bulk"]
     history = {"bulk": {"history": 1.0}}
     assert guard.grown({"bulk": {"history": 2.0}}, history) == []
     assert guard.grown({"bulk": {"history": 2.1}}, history) == ["bulk"]
 
 
-def test_of_several_tries_the_least_of_each_cost_counts() -> None:
+def test_of_several_rounds_the_least_of_each_cost_counts() -> None:
     assert guard.cheapest([costs(5.0, 1.0), costs(4.0, 2.0)]) == costs(4.0, 1.0)
 
 
