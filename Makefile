@@ -90,7 +90,7 @@ $(VENV)/.test-programs: | $(BIN)/python
 	$(call install,curl:curl apache2:apache2-bin lighttpd:lighttpd:service prometheus:prometheus:service strace:strace groff:groff-base)
 
 $(VENV)/.network-programs: | $(BIN)/python
-	$(call install,i2pd:i2pd:service unshare:util-linux setpriv:util-linux ip:iproute2)
+	$(call install,curl:curl i2pd:i2pd:service unshare:util-linux setpriv:util-linux ip:iproute2)
 
 $(VENV)/.spark-programs: | $(BIN)/python
 	$(call install,java:default-jre-headless)

@@ -23,6 +23,7 @@ import pytest
 
 from integration.harness.local_farm import until
 from integration.pages.page import read_page
+from integration.pages.programs import only_what_a_reader_has
 from integration.pages.session import Session
 from integration.runs.lab_shell import lab_environment
 from integration.testnet.i2p_farm import I2pFarm
@@ -43,9 +44,15 @@ IN_THE_LAB: Final = sorted(
 @pytest.mark.parametrize("name", IN_THE_LAB)
 async def test_a_page_in_the_lab(network: RouterNetwork, tmp_path: Path, name: str) -> None:
     page = read_page(DOCS / name)
-    place, files = tmp_path / "lab", tmp_path / "files"
+    place, files, programs = tmp_path / "lab", tmp_path / "files", tmp_path / "programs"
     files.mkdir()
-    environment = {**lab_environment(files, network.routers), "HOME": str(tmp_path), "PYTHONPATH": str(DOCS.parent)}
+    programs.mkdir()
+    environment = {
+        **lab_environment(files, network.routers),
+        "PATH": only_what_a_reader_has(page, programs),
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(DOCS.parent),
+    }
     async with contextlib.AsyncExitStack() as stack:
         if page.place == "lab with its farm":
             farm = I2pFarm(place, network.routers[-SERVERS:], password=network.password)

@@ -7,7 +7,6 @@ machines are for `integration/scenarios/test_machine_pages.py`. The page on cont
 
 import fcntl
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from integration.pages.page import read_page
+from integration.pages.programs import only_what_a_reader_has
 from integration.pages.session import Session
 from tests.tier import mostly_slow
 
@@ -37,15 +37,17 @@ def ports() -> Iterator[None]:
 @pytest.mark.usefixtures("ports")
 @pytest.mark.parametrize("name", mostly_slow(ON_THIS_MACHINE, QUICK))
 def test_a_page_shows_what_its_commands_print(name: str, tmp_path: Path) -> None:
+    page = read_page(ROOT / name)
+    place, programs = tmp_path / "empty", tmp_path / "programs"
+    place.mkdir()
+    programs.mkdir()
     environment = {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": only_what_a_reader_has(page, programs),
         "HOME": str(tmp_path),
         "PYTHONPATH": str(ROOT),
     }
-    place = tmp_path / "empty"
-    place.mkdir()
     with Session(place, environment) as session:
-        session.run(read_page(ROOT / name))
+        session.run(page)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
