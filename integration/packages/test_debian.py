@@ -63,6 +63,20 @@ def test_life_of_a_package(package: Path, root: CleanRoot, tmp_path: Path) -> No
     wait_for("systemd starts it again", 60, lambda: shown(root, UNITS[1], "NRestarts") == "1")
     wait_for("it is ready again", 60, lambda: shown(root, UNITS[1], "ActiveState") == "active")
 
+    settings = root.directory / STATE[1:] / "server-3/gf-i2p.toml"
+    right = settings.read_text()
+    settings.write_text(f"{right}[nodes]\n")
+    root.run("systemctl", "restart", UNITS[2], check=False)
+    wait_for(
+        "systemd gives up",
+        60,
+        lambda: shown(root, UNITS[2], "ActiveState") == "failed",
+        else_say=lambda: root.run("journalctl", "--unit", UNITS[2], "--lines=20"),
+    )
+    assert shown(root, UNITS[2], "NRestarts") == "0", "only the operator mends a mistake in the files"
+    assert "nodes" in root.run("journalctl", "--unit", UNITS[2])
+    settings.write_text(right)
+
     (root.directory / "etc/systemd/system" / f"{UNITS[2]}.d").mkdir()
     (root.directory / "etc/systemd/system" / f"{UNITS[2]}.d/watchdog.conf").write_text("[Service]\nWatchdogSec=3\n")
     root.run("systemctl", "daemon-reload")

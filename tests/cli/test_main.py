@@ -220,7 +220,7 @@ def test_run_with_a_bad_configuration_names_file_key_and_expectation(
     main(["init", str(tmp_path), *SERVERS])
     path = tmp_path / "server-1" / CONFIG_FILE
     path.write_text(path.read_text().replace('profile = "auto"', 'profile = "fast"'))
-    assert main(["run", str(tmp_path / "server-1")]) == 1
+    assert main(["run", str(tmp_path / "server-1")]) == 2
     assert f"{path}: timing.profile: input should be 'auto', 'lan' or 'i2p'" in capsys.readouterr().err
 
 

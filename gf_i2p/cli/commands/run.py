@@ -25,7 +25,7 @@ from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import raise_limit, stop_signal
 from gf_i2p.cli.shared.router_setup import check_logins, i2p_transport, master_keys, router_bridge, service_hosting
 from gf_i2p.cli.shared.service_manager import ServiceManager
-from gf_i2p.node.files.checked_read import ConfigError
+from gf_i2p.node.files.checked_read import ConfigError, NoNodeDirectoryError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import SOCKET_FILE
 from gf_i2p.node.files.trust import tls_settings
@@ -61,10 +61,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Exit:
     """Run the nodes of these directories; return when all have stopped.
 
-    Each directory is a server of a farm of its own. Raises `ConfigError` before any node runs, when a node or all nodes
-    together cannot run. A disk fault that shows later ends only the node of that disk.
+    Each directory is a server of a farm of its own. Raises `CommandError` when a node or all nodes together cannot run.
+    The exit code for a mistake in the files is `Exit.USAGE`: after this code, systemd does not start the node again.
+    A disk fault that shows later ends only the node of that disk.
     """
-    node_runs = [_NodeRun(directory) for directory in options.directories]
+    try:
+        return _run(options.directories)
+    except NoNodeDirectoryError:
+        raise
+    except ConfigError as error:
+        raise CommandError(str(error), code=Exit.USAGE) from error
+
+
+def _run(directories: Iterable[Path]) -> Exit:
+    node_runs = [_NodeRun(directory) for directory in directories]
     tenants = [node_run.tenant for node_run in node_runs]
     listeners = tenants_by_listener(tenants)
     check_nesting(tenants)

@@ -11,7 +11,7 @@ class Exit(IntEnum):
     FAILED = 1
     """The command failed. The error says the reason and the next step."""
     USAGE = 2
-    """The arguments are wrong, or do not fit this farm: nothing was done."""
+    """The arguments, or files that they name, are wrong or do not fit this farm: nothing was done."""
     DEGRADED = 3
     """The farm has a fault, such as no leader, no majority, or keys that end soon; or a search was not exhausted."""
 

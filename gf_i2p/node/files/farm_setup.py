@@ -153,6 +153,7 @@ def make_farm(
     files |= {each.name: each.login for each in known if each.login is not None}
     targets = [directory / server.user for server in new_servers] + [directory / f"{user}.toml" for user in files]
     check_absent(*targets)
+    _check_no_farm_of_this_name(directory, cluster)
     with all_or_nothing(directory) as written:
         for server in new_servers:
             target = directory / server.user
@@ -190,6 +191,23 @@ def check_absent(*paths: Path) -> None:
             raise ConfigError(f"{path} exists already. Nothing was changed; choose another directory.")
 
 
+def _check_no_farm_of_this_name(directory: Path, cluster: str) -> None:
+    """Raise `ConfigError` when a server in the directory belongs to a farm of this name.
+
+    A new server would not belong to that farm: the new server would be a farm of its own, and elect itself.
+    """
+    for path in sorted(directory.glob(f"server-*/{CONFIG_FILE}")):
+        try:
+            found = Config.load(path.parent).node.cluster
+        except ConfigError:
+            continue  # whatever this is, the new server touches nothing of it
+        if found == cluster:
+            raise ConfigError(
+                f"{path.parent} is a server of a farm {cluster} already. A new server would not belong to that farm. "
+                "`gf-i2p members invite` brings a server into it; for another farm choose another directory"
+            )
+
+
 def new_password() -> str:
     """Make a random password, which nobody has to remember."""
     return randomness.token_urlsafe(_PASSWORD_BYTES)
@@ -217,6 +235,11 @@ def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
 def _new_beside(farm: Path, server_id: int, endpoint: Endpoint | None) -> NewServer:
     """Make a server that can run in one process with another farm's server of the same id. Raises `ConfigError`."""
     directory = farm / f"server-{server_id}"
+    if not directory.exists() and next(farm.glob(f"server-*/{CONFIG_FILE}"), None):
+        raise ConfigError(
+            f"{directory} is not here, and the new server {server_id} would need its certificate. Where each server of "
+            "the first farm is on its own machine, leave --beside out, and give the new servers ports of their own"
+        )
     config, new = Config.load(directory), new_server(server_id, endpoint)
     listen = Endpoint.parse(config.node.listen)
     if config.own_endpoint.is_i2p and endpoint is None:

@@ -156,18 +156,18 @@ async def test_a_farm_whose_log_is_damaged_here_is_left_out_and_the_other_served
 async def test_what_cannot_run_together_is_refused_before_anything_runs(tmp_path: Path) -> None:
     with TwoFarms(tmp_path) as farm:
         code, output, error = await gf("run", farm.node(1), farm.other.node(1), farm.node(1))
-        assert (code, output) == (1, "")
+        assert (code, output) == (2, "")
         assert "are the same directory: name it once" in error
         (farm.other.node(1) / SECRETS_FILE).chmod(0o644)
         code, _, error = await gf("run", farm.node(1), farm.other.node(1))
-        assert code == 1
+        assert code == 2
         assert f"chmod 600 {farm.other.node(1) / SECRETS_FILE}" in error
         (farm.other.node(1) / SECRETS_FILE).chmod(0o600)
         for each, below in ((farm, farm.other), (farm.other, farm)):
             with (each.node(1) / CONFIG_FILE).open("a") as file:
                 file.write(f'[router]\n[publish]\nleaf_farm = "{below.node(1)}"\n')
         code, _, error = await gf("run", farm.node(1), farm.other.node(1))
-        assert code == 1
+        assert code == 2
         assert f"{farm.node(1)} → {farm.other.node(1)} → {farm.node(1)} is a circle" in error
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gf_i2p.node.files.file_names import CONFIG_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from integration.harness.local_farm import LocalFarm, until
 from tests.cli.program import PATIENCE, gf, gf_json, logged
 
@@ -110,6 +110,24 @@ async def test_two_processes_never_run_one_node(tmp_path: Path) -> None:
         assert (code, output) == (1, "")
         assert "log.sqlite" in error
         assert await farm.leader() == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake"),
+    [(CONFIG_FILE, "a line of no kind\n"), (CONFIG_FILE, "[nodes]\n"), ("key.pem", None), (SECRETS_FILE, None)],
+)
+async def test_a_mistake_in_the_files_has_the_exit_code_after_which_systemd_does_not_restart(
+    name: str, mistake: str | None, tmp_path: Path
+) -> None:
+    with LocalFarm(tmp_path, servers=1) as farm:
+        path = farm.node(1) / name
+        if mistake is None:
+            path.unlink()
+        else:
+            path.write_text(f"{path.read_text()}{mistake}")
+        code, output, error = await gf("run", farm.node(1))
+        assert (code, output) == (2, "")
+        assert name in error
 
 
 @pytest.mark.slow  # three more nodes; tests/node/consensus has servers that stand still

@@ -211,7 +211,7 @@ def test_the_logins_reach_every_interface(node: Path) -> None:
 @pytest.mark.parametrize("name", ["proxy", "sam", "i2cp"])
 def test_half_a_login_stops_the_start(node: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     edit(node / SECRETS_FILE, (f'# {name}_password = "..."', f'{name}_password = "hidden"'))
-    assert main(["run", str(node), "--json"]) == 1
+    assert main(["run", str(node), "--json"]) == 2
     error = json.loads(capsys.readouterr().out.splitlines()[-1])["error"]
     assert f"router.{name}_user: is missing, and secrets.toml: {name}_password needs it" in error
     assert "hidden" not in error
@@ -281,7 +281,7 @@ def test_the_master_is_no_leaf_of_its_own(node: Path) -> None:
 
 def test_run_says_what_is_wrong_and_makes_nothing(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (node / "destination.dat").unlink()
-    assert main(["run", str(node), "--json"]) == 1
+    assert main(["run", str(node), "--json"]) == 2
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert "destination.dat cannot be read" in answer["error"]
 

@@ -138,6 +138,22 @@ def test_nothing_that_exists_is_touched(tmp_path: Path) -> None:
     assert (tmp_path / "client-web.toml").read_text() == "mine"
 
 
+def test_a_second_farm_of_the_same_name_is_not_made_in_the_same_directory(tmp_path: Path) -> None:
+    """Its server would be a farm of its own, and would elect itself."""
+    make_farm(tmp_path, {1: SERVERS[1]}, cluster="blue", profile="i2p", clients=[])
+    with pytest.raises(ConfigError, match=r"is a server of a farm blue already.*members invite"):
+        make_farm(tmp_path, {2: SERVERS[7]}, cluster="blue", profile="i2p", clients=[])
+    assert not (tmp_path / "server-2").exists()
+    make_farm(tmp_path, {2: SERVERS[7]}, cluster="green", profile="i2p", clients=[])
+
+
+def test_beside_a_farm_whose_servers_are_elsewhere(tmp_path: Path) -> None:
+    make_farm(tmp_path / "first", SERVERS, cluster="blue", profile="i2p", clients=[])
+    (tmp_path / "first" / "server-7").rename(tmp_path / "another-machine")
+    with pytest.raises(ConfigError, match=r"server-7 is not here.*ports of their own"):
+        make_farm(tmp_path / "new", SERVERS, cluster="green", profile="i2p", clients=[], beside=tmp_path / "first")
+
+
 def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError("no space")
