@@ -174,6 +174,9 @@ part-%:
 	  mkdir -p "$(PASSED)" && echo "$$line, at $$(date -u '+%F %T') UTC: not run again" > "$(PASSED)/$*"; \
 	fi; exit $$status
 
+# What the repository says about itself: links, commands of pages, plain English, secrets, paths, licences.
+ITSELF = tests/docs tests/test_licences.py tests/test_links.py tests/test_plain_english.py tests/test_repository.py tests/test_requirements.py
+
 check: $(VENV)/.test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -181,6 +184,7 @@ check: $(VENV)/.test
 	@$(BIN)/lint-imports
 	@$(BIN)/deptry --no-ansi .
 	@$(BIN)/vulture
+	@$(BIN)/python -m pytest $(ITSELF)
 
 # Known faults of the locked packages, asked of the index of packages: a package that the index cannot judge fails, too.
 audit: $(VENV)/.test
@@ -195,9 +199,10 @@ guard: $(VENV)/.test
 fast: $(VENV)/.test $(VENV)/.test-programs
 ifeq ($(GF_I2P_TIER),all)
 	@$(MAKE) --no-print-directory coverage
-	@$(BIN)/python -m pytest -n 4 --dist worksteal --ignore=tests/wire --ignore=tests/raft -m "not spark" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist worksteal -m "not spark" \
+	  $(addprefix --ignore=,$(ITSELF) tests/wire tests/raft) $(PYTEST_ARGS)
 else
-	@$(BIN)/python -m pytest -n 3 --dist worksteal -m "not spark" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist worksteal -m "not spark" $(addprefix --ignore=,$(ITSELF)) $(PYTEST_ARGS)
 endif
 
 # The tests of wire/ and raft/ take four times as long when coverage counts, so only `make test-all` does this.

@@ -20,7 +20,7 @@ FORBIDDEN = {
     "an option that names a registry": r"--(?:extra-)?index-url|--find[-]links",
     "a chapter of a file that is not here": r"\bDESIGN[ ]\d|\bjraft[-]facts",
     "a secret": r"-----BEGIN [A-Z ]*PRIVATE[ ]KEY-----(?:\\n|$)|\bprivate:[0-9a-f]{64}\b|\b(?:AKIA[0-9A-Z]{16}"
-    r"|gh[pousr]_\w{30,}|github_pat_\w{30,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{10,}|AIza[\w-]{35}|eyJ[\w-]{20,}\.eyJ)",
+    r"|gh[pousr]_\w{30,}|github_pat_\w{30,}|glpat-[\w-]{20,}|xox[abprs]-[\w-]{10,}|AIza[\w-]{35}|[rs]k_live_\w{16,}|eyJ[\w-]{20,}\.eyJ)",
     "an unfinished thought": r"\b(?:TO[D]O|FIX[M]E|XX[X])\b",
 }
 
@@ -162,8 +162,11 @@ def test_every_limit_has_a_comment_that_says_why() -> None:
 def test_the_hooks_before_a_commit_run_what_make_check_runs() -> None:
     hooks = re.findall(r"^ +entry: (.+)$", texts()[".pre-commit-config.yaml"], flags=re.MULTILINE)
     recipe = re.search(r"^check:.*\n((?:\t.+\n)+)", texts()["Makefile"], flags=re.MULTILINE)
+    itself = re.search(r"^ITSELF = (.+)$", texts()["Makefile"], flags=re.MULTILINE)
     assert recipe is not None
-    assert hooks == [line.strip().replace("@$(BIN)/", ".venv/bin/") for line in recipe[1].splitlines()]
+    assert itself is not None
+    lines = recipe[1].replace("@$(BIN)/", ".venv/bin/").replace("$(ITSELF)", itself[1]).splitlines()
+    assert hooks == [line.strip() for line in lines]
     for setting in ("always_run: true", "pass_filenames: false"):  # also for a commit that only deletes files
         assert texts()[".pre-commit-config.yaml"].count(f"{setting}\n") == len(hooks)
 
