@@ -20,7 +20,7 @@ from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import check_not_root
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.file_names import MASTER_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, MASTER_FILE
 from gf_i2p.node.files.router_settings import check_options
 from gf_i2p.node.publish.branch_keys import branch_file, derive
 from gf_i2p.node.publish.publishing_keys import MAX_FILE_BYTES, PublishingKeys, Stage, date, load_publishing_keys
@@ -160,16 +160,21 @@ def delegate(options: argparse.Namespace) -> Answer:
         raise CommandError(f"nothing was made with these options: {error}", code=Exit.USAGE) from error
     branches = _branches(master.keys, path) if options.branches else []
     _write(path, keys.encode())
+    is_there = (path.parent / CONFIG_FILE).exists()
     text = (
         f"wrote {path}\nWith this file server {server} can publish for {keys.destination.b32} until {date(ends)} "
-        f"({days} days)."
-        "\n\n"
-        "Copy the file to that server only, over a secure channel. [publish] keys names the file's place "
-        f"({MASTER_FILE} by default); the mode is 0600. Put the file there by a rename, so that the node never reads "
-        "a part of the file:\n"
-        f"  scp -p {path} HOST:DIR/new.keys && ssh HOST mv DIR/new.keys DIR/{MASTER_FILE}\n"
+        f"({days} day{'s'[: days > 1]}).\n\n"
+    )
+    if not is_there:
+        text += (
+            "Copy the file to that server only, over a secure channel. Put the file there by a rename, so that the "
+            "node never reads a part of the file:\n"
+            f"  scp -p {path} HOST:DIR/new.keys && ssh HOST mv DIR/new.keys DIR/{MASTER_FILE}\n"
+        )
+    text += (
+        f"[publish] keys names the file's place ({MASTER_FILE} by default); the mode is 0600. "
         "A node that already publishes for this master uses the new file within seconds; another node needs "
-        'mode = "meta" or "failover" in [publish], and a start. Then remove the file here.\n\n'
+        f'mode = "meta" or "failover" in [publish], and a start.{"" if is_there else " Then remove the file here."}\n\n'
         "i2pd refuses a session config that a delegated key has signed. So this file has a session config that the "
         "master has signed, and with i2pd the node uses that config. With a Java router the node signs a new config.\n"
         f"Nobody can revoke a stolen file before {date(ends)}. `gf-i2p keys status DIR` says when a new file is due."

@@ -305,7 +305,9 @@ def write_server(
         if inside
         else templates.commented(templates.ROUTER_OUTSIDE + templates.PUBLISH),
     )
-    (target / CONFIG_FILE).write_text(config + servers, encoding="utf-8")
+    settings = target / CONFIG_FILE
+    settings.write_text(config + servers, encoding="utf-8")
+    settings.chmod(settings.stat().st_mode & ~0o022)  # whatever the umask says, nobody else writes a node's settings
     if server.certificate is not None and server.key is not None:
         (target / "certificate.pem").write_bytes(server.certificate)
         write_private(target / "key.pem", server.key)

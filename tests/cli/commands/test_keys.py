@@ -139,6 +139,16 @@ def test_keys_are_never_an_argument(tmp_path: Path, capsys: Capture) -> None:
 # A node's keys ------------------------------------------------------------------------------------------------------
 
 
+def test_keys_that_are_made_where_they_belong_are_not_to_be_copied_and_removed(
+    master: Path, node: Path, capsys: Capture
+) -> None:
+    text = told(capsys, "delegate", master, "--server", "2", "--days", "1", "--out", node / "new.keys")
+    assert "(1 day)." in text
+    assert "[publish] keys names the file's place" in text
+    for word in ("scp", "remove the file"):
+        assert word not in text
+
+
 def test_a_server_is_given_keys_of_its_own(
     tmp_path: Path, master: Path, node: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """Files that `gf-i2p init` writes."""
 
+import os
 import stat
 import subprocess
 import tomllib
@@ -72,6 +73,15 @@ def test_users_of_other_programs_get_a_password(tmp_path: Path) -> None:
     assert isinstance(verifiers["server-1"], PublicKey)
     with pytest.raises(ConfigError, match="server-2: no such server, client, administrator or viewer is made here"):
         make_farm(tmp_path / "x", SERVERS, cluster="blue", profile="lan", clients=[], digest=["server-2"])
+
+
+def test_nobody_else_may_write_the_settings(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        make(tmp_path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "server-1" / CONFIG_FILE).stat().st_mode) == 0o644
 
 
 def test_secrets_are_for_the_owner_only(tmp_path: Path) -> None:
