@@ -238,6 +238,7 @@ class Node:
             self._user_keys.in_force,
             partial(self._user_keys.secrets.own_verifier, config.node.id, config.node.cluster),
             {server.id: server.endpoint for server in self.driver.core.configuration.servers},
+            self.farm_tasks.view.state.servers,
             self.farm_tasks.view.state.administration.admitted,
         )
 

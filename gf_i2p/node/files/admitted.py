@@ -1,11 +1,12 @@
 """Servers that the farm's log has admitted, kept by the node in its directory, beside the operator's own files.
 
 `Config.load` and `Secrets.load` add these servers to those of the files. The operator's files win: a server that stands
-there, under `[[servers]]` or `[[removed]]`, is not taken from here. The file holds public halves only.
+there, under `[[servers]]` or `[[removed]]`, is not taken from here. But a server that has left the farm gives its place
+to an admitted server with its endpoint, as after `members accept`. The file holds public halves only.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -34,6 +35,8 @@ class AdmittedServer(Table):
     endpoint: Annotated[str, AfterValidator(check_endpoint)]
     fingerprint: Annotated[str, AfterValidator(check_fingerprint)] | None = None
     key: Annotated[str, AfterValidator(check_public_key)]
+    replaces: tuple[ServerId, ...] = ()
+    """Ids of the servers that had this endpoint, one after another, and have left the farm."""
 
     @classmethod
     def of(cls, admission: Admission) -> Self:
@@ -70,14 +73,27 @@ def load(directory: Path) -> list[AdmittedServer]:
 
 def save(directory: Path, servers: Iterable[AdmittedServer]) -> None:
     """Write the servers; the file is on the disk on return. Raises `OSError`."""
-    fields: list[dict[str, Any]] = [server.model_dump(exclude_none=True) for server in servers]
+    fields: list[dict[str, Any]] = [server.model_dump(exclude_defaults=True) for server in servers]
     write_durably(directory / ADMITTED_FILE, (json.dumps(fields, indent=1) + "\n").encode(), force=True)
+
+
+def drop(directory: Path, ids: Collection[int]) -> None:
+    """Forget the servers of these ids. Raises `ConfigError` and `OSError`."""
+    servers = load(directory)
+    kept = [server for server in servers if server.id not in ids]
+    if kept != servers:
+        save(directory, kept)
 
 
 def forget(directory: Path) -> None:
     """Forget all servers: in a farm that begins anew, none of them belongs to it. Raises `OSError`."""
     (directory / ADMITTED_FILE).unlink(missing_ok=True)
     sync_directory(directory)
+
+
+def replaced(admitted: Iterable[AdmittedServer]) -> set[int]:
+    """Return the ids of the servers whose places the admitted servers have."""
+    return {former for each in admitted for former in each.replaces}
 
 
 def tables(

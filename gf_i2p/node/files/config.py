@@ -355,9 +355,16 @@ class Config(Table):
         return load_table(cls, path).with_admitted(admitted.load(directory))
 
     def with_admitted(self, servers: Sequence[AdmittedServer]) -> Self:
-        """Return these settings with the admitted servers that nothing here contradicts."""
-        more = admitted.tables(self.servers, self.removed, servers)
-        return self.model_copy(update={"servers": (*self.servers, *more)}) if more else self
+        """Return these settings with the admitted servers that nothing here contradicts.
+
+        The servers whose places they have are removed servers.
+        """
+        gone = admitted.replaced(servers)
+        kept = tuple(server for server in self.servers if server.id not in gone)
+        more_removed = sorted(gone - {table.id for table in self.removed})
+        removed = (*self.removed, *(RemovedTable(id=each) for each in more_removed))
+        more = admitted.tables(kept, removed, servers)
+        return self.model_copy(update={"servers": (*kept, *more), "removed": removed}) if more or gone else self
 
 
 class Secrets(RouterPasswords):
@@ -417,8 +424,13 @@ class Secrets(RouterPasswords):
         return cls.of_text(read_text(path), path).with_admitted(admitted.load(directory))
 
     def with_admitted(self, servers: Sequence[AdmittedServer]) -> Self:
-        """Return these secrets with the keys of the admitted servers that have no user here."""
-        return self.model_copy(update={"users": {**admitted.users(servers), **self.users}})
+        """Return these secrets with the keys of the admitted servers that have no user here.
+
+        The servers whose places they have cannot log in.
+        """
+        gone = {f"server-{each}" for each in admitted.replaced(servers)}
+        users = {**admitted.users(servers), **self.users}
+        return self.model_copy(update={"users": {name: user for name, user in users.items() if name not in gone}})
 
     @classmethod
     def of_text(cls, text: str, path: Path) -> Self:

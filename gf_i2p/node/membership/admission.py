@@ -5,7 +5,7 @@ again. When the entry is committed, each server checks it once more, and knows t
 key from then on. The newcomer gets the same of all other servers, and then asks the leader to be taken in (`joining`).
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,9 @@ from gf_i2p.node.access.tickets import objection_to_admission, objection_to_tick
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files import admitted
 from gf_i2p.node.files.admitted import AdmittedServer
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
+from gf_i2p.node.membership.endpoint_holder import former_holder
 from gf_i2p.wire.digest import Verifier
 from gf_i2p.wire.key_proof import PublicKey
 
@@ -43,7 +45,9 @@ class Known:
     own_verifier: Callable[[], Verifier]
     """Returns the value by which others verify this server."""
     members: Mapping[int, str]
-    """By id, the endpoints of the servers in the Configuration."""
+    """By id, the endpoints of the servers in the newest Configuration."""
+    committed: Collection[int]
+    """The ids of the servers in the newest committed Configuration that the node has applied."""
     admitted: Mapping[int, Admitted]
     """The admissions in the log."""
 
@@ -80,6 +84,7 @@ class Admissions:
                     f"another newcomer has become server {server} in this moment: ask {admission.ticket.by} for a code "
                     "for another id"
                 )
+            _former(known, _listed(known), server, admission)  # another newcomer may have got the endpoint meanwhile
         return description(known, server)
 
     def _check(self, known: Known, admission: Admission) -> None:
@@ -93,12 +98,7 @@ class Admissions:
                 f"server {server} exists already, and ids are never used twice: ask {admission.ticket.by} for a code "
                 f"for another id, such as {max(used) + 1}"
             )
-        holders = {each.endpoint: each.id for each in config.servers}
-        if (holder := holders.get(admission.endpoint)) is not None:
-            raise AdmissionRefusedError(
-                f"{admission.endpoint} is the endpoint of server {holder}: ask {admission.ticket.by} for a code with "
-                "another endpoint. If that server has left the farm, invite the new one with `members invite --into`"
-            )
+        _former(known, _listed(known), server, admission)
 
     def key_of(self, user: str) -> PublicKey | None:
         """Return the key of a newcomer's ticket while the ticket is good; None for any other name of a user."""
@@ -120,37 +120,50 @@ class Admissions:
         if not new:
             return []
         self._done.update(each.index for each in new)
-        listed = _ids(known.config)
-        servers = [
-            server
-            for each in new
-            if each.admission.ticket.server not in listed and (server := self._checked(known, each)) is not None
-        ]
-        if not servers:
+        ids, listed = _ids(known.config), _listed(known)
+        everything = {each.id: each for each in admitted.load(self._directory)}
+        taken = False
+        for each in sorted(new, key=lambda entry: entry.index):  # of two with one endpoint, the first counts
+            if each.admission.ticket.server in ids or (checked := self._checked(known, listed, each)) is None:
+                continue
+            server, former = checked
+            if former is not None:
+                earlier = everything.pop(former, None)
+                replaces = (former, *(() if earlier is None else earlier.replaces))
+                server = server.model_copy(update={"replaces": replaces})
+            everything[server.id], listed[server.id], taken = server, server.endpoint, True
+        if not taken:
             return []
-        ids = {server.id for server in servers}
-        everything = [*(each for each in admitted.load(self._directory) if each.id not in ids), *servers]
         try:
-            admitted.save(self._directory, everything)
+            admitted.save(self._directory, everything.values())
         except OSError as error:
             logger.error("the admitted servers could not be written", reason=str(error))
-        return everything
+        return list(everything.values())
 
     def look_again(self) -> None:
         """Check all admissions of the log again: the files have changed, and may know another administrator now."""
         self._done.clear()
 
-    def _checked(self, known: Known, entry: Admitted) -> AdmittedServer | None:
-        """Return the server of an entry, or None, with a line in the log, when the entry has no right signatures."""
+    def _checked(
+        self, known: Known, listed: Mapping[int, str], entry: Admitted
+    ) -> tuple[AdmittedServer, int | None] | None:
+        """Return the server of an entry, and the id of the server whose place it takes, if any.
+
+        Return None, with a line in the log, when the entry has no right signatures, or a member has the endpoint.
+        """
         why_not = objection_to_admission(known.config.node.cluster, known.users, entry.admission, entry.date_ms)
         if why_not is None:
             try:
                 server = AdmittedServer.of(entry.admission)
+                former = _former(known, listed, server.id, entry.admission)
             except ValidationError:
                 why_not = f"the fingerprint of server {entry.admission.ticket.server} is none"
+            except AdmissionRefusedError as error:
+                why_not = str(error)
             else:
-                logger.info("server admitted", id=server.id, endpoint=server.endpoint, by=entry.admission.ticket.by)
-                return server
+                by = entry.admission.ticket.by
+                logger.info("server admitted", id=server.id, endpoint=server.endpoint, by=by, replaces=former)
+                return server, former
         logger.warning("a server of the log is not admitted here", index=entry.index, reason=why_not)
         return None
 
@@ -158,6 +171,34 @@ class Admissions:
 def _ids(config: Config) -> set[int]:
     """Return the ids of the servers in a node's files, also of those that have left the farm."""
     return {server.id for server in config.servers} | {table.id for table in config.removed}
+
+
+def _listed(known: Known) -> dict[int, str]:
+    """Return the endpoints of the servers that the node knows, by id; the endpoints of its files win."""
+    return {**known.members, **{server.id: server.endpoint for server in known.config.servers}}
+
+
+def _former(known: Known, listed: Mapping[int, str], server: int, admission: Admission) -> int | None:
+    """Return the id of the server whose place the newcomer takes; None when no server has its endpoint.
+
+    The log may lag behind: a server that is a member by any Configuration, or is about to join, keeps its place. Raises
+    `AdmissionRefusedError`.
+    """
+    by, endpoint = admission.ticket.by, admission.endpoint
+    present = {known.config.node.id, *known.members, *known.committed}
+    waiting = known.admitted.keys() - present - {server}
+    joining = [each for each, at in listed.items() if at == endpoint and each in waiting]
+    if joining:
+        raise AdmissionRefusedError(
+            f"server {joining[0]} is to join at {endpoint}: run that server, or ask {by} for a code with another "
+            "endpoint. If that server is dead for good, invite the new one with `members invite --into`"
+        )
+    try:
+        return former_holder(
+            listed.items(), server, endpoint, lambda: present, remove=f": gf-i2p members remove {by}.toml"
+        )
+    except ConfigError as error:
+        raise AdmissionRefusedError(str(error)) from error
 
 
 def description(known: Known, newcomer: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.node.files import committed_keys, templates
+from gf_i2p.node.files import admitted, committed_keys, templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, parse_toml, read_text, table_of
 from gf_i2p.node.files.config import Config, Secrets, check_private
 from gf_i2p.node.files.farm_setup import NewServer, check_absent, new_server, write_server
@@ -18,7 +18,7 @@ from gf_i2p.node.files.peer_removal import forget_servers, forget_users
 from gf_i2p.node.files.server_tables import ServerTable, UserTable
 from gf_i2p.node.files.stopped_log import voters_of_stopped
 from gf_i2p.node.files.transaction import all_or_nothing, changing, replace_files
-from gf_i2p.storage.errors import StorageError
+from gf_i2p.node.membership.endpoint_holder import former_holder
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.tls.certificates import fingerprint
 from gf_i2p.wire.digest import Verifier
@@ -156,11 +156,15 @@ def _accept(directory: Path, file: Path, voters_of: VotersOf) -> Accepted:
         _check_unused(config, server.id, directory)
         former = _former_holder(config, server.id, server.endpoint, directory, voters_of)
     texts = {name: read_text(directory / name) for name in (SECRETS_FILE, CONFIG_FILE)}
+    gone: set[int] = set()
     if former is not None:
-        texts[SECRETS_FILE] = forget_users(texts[SECRETS_FILE], f"server-{former}".__eq__)
-        texts[CONFIG_FILE] = _appended(
-            forget_servers(texts[CONFIG_FILE], former.__eq__), templates.REMOVED.format(id=former)
-        )
+        # The former server may have had the place of others by the log alone: their tables still stand in the file.
+        gone = {former, *(table.id for table in config.removed)}
+        listed_removed = {table.id for table in table_of(Config, texts[CONFIG_FILE], directory / CONFIG_FILE).removed}
+        texts[SECRETS_FILE] = forget_users(texts[SECRETS_FILE], {f"server-{each}" for each in gone}.__contains__)
+        texts[CONFIG_FILE] = forget_servers(texts[CONFIG_FILE], gone.__contains__)
+        for each in sorted(gone - listed_removed):
+            texts[CONFIG_FILE] = _appended(texts[CONFIG_FILE], templates.REMOVED.format(id=each))
     if user not in secrets.users:
         texts[SECRETS_FILE] = _appended(
             texts[SECRETS_FILE],
@@ -175,6 +179,8 @@ def _accept(directory: Path, file: Path, voters_of: VotersOf) -> Accepted:
         raise ConfigError(f"nothing was changed: with {file}, this node could not start: {error}") from error
     # If this process stops between the two writes, both files still load, and a second `accept` does the rest.
     replace_files(directory, texts)
+    if former is not None:
+        admitted.drop(directory, gone)
     return Accepted(changed=True, dropped=former)
 
 
@@ -204,27 +210,22 @@ def _former_holder(config: Config, server_id: int, endpoint: str, directory: Pat
 
     Raises `ConfigError` when a member has the endpoint, or when membership is not known.
     """
-    other = next((each.id for each in config.servers if each.endpoint == endpoint and each.id != server_id), None)
-    if other is None:
-        return None
-    conflict = f"server {other} has the endpoint {endpoint} in {directory / CONFIG_FILE}"
-    if other == config.node.id:
-        raise ConfigError(f"{conflict}, and is the server of this directory: choose another endpoint")
-    try:
-        current = voters_of(directory)
-    except (ConfigError, StorageError) as error:
-        why = str(error).rstrip(".")
+    place = f" in {directory / CONFIG_FILE}"
+    if str(config.own_endpoint) == endpoint and config.node.id != server_id:
         raise ConfigError(
-            f"{conflict}, and it is not known whether that server is out of the farm: {why}. If you know that it is "
-            f"out: in {CONFIG_FILE} replace its [[servers]] table by a [[removed]] table with only its id, remove the "
-            f"user server-{other} from {SECRETS_FILE}, and try again"
-        ) from error
-    if other in current:
-        raise ConfigError(
-            f"{conflict}, and belongs to the farm: choose another endpoint. If it is dead for good, remove it first, "
-            f"on the leader's machine: gf-i2p members remove {directory} {other} --force"
+            f"server {config.node.id} has the endpoint {endpoint}{place}, and is the server of this directory: choose "
+            "another endpoint"
         )
-    return other
+    return former_holder(
+        [(each.id, each.endpoint) for each in config.servers],
+        server_id,
+        endpoint,
+        lambda: voters_of(directory),
+        place=place,
+        remove=f", on the leader's machine: gf-i2p members remove {directory}",
+        if_unknown=f". If you know that it is out: in {CONFIG_FILE} replace its [[servers]] table by a [[removed]] "
+        f"table with only its id, remove its user server-ID from {SECRETS_FILE}, and try again",
+    )
 
 
 def table_of_new(server: NewServer) -> ServerTable:
