@@ -18,9 +18,11 @@ from gf_i2p.cli.shared.local_client import Ask, ask, reload_node
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.checked_read import ConfigError
+from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
 from gf_i2p.node.files.stopped_log import voters_of_stopped
 from gf_i2p.node.membership import invitation, join_code, leaf_invitation
+from gf_i2p.node.membership.endpoint_holder import former_holder
 from gf_i2p.storage.private_files import holder
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.limits import MAX_ID
@@ -79,7 +81,7 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
     server_id, endpoint = options.server
     _check_endpoint(endpoint)
     if options.code:
-        return _code(options.directory, server_id, endpoint)
+        return _code(options.directory, server_id, endpoint, ask)
     if options.into is None:
         raise CommandError(
             "give --code, for a code that the new machine takes (gf-i2p join), or --into DIR, for a directory to copy",
@@ -112,17 +114,20 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
     return Answer({**data, "client_table": new_files.table}, "\n".join(lines))
 
 
-def _code(file: Path, server_id: int, endpoint: Endpoint | None) -> Answer:
-    """Make a join code, signed by the administrator of this file. The farm is not asked."""
+def _code(file: Path, server_id: int, endpoint: Endpoint | None, ask: Ask) -> Answer:
+    """Make a join code, signed by the administrator of this file."""
     if file.is_dir():
         raise CommandError(
             f"an administrator signs a code: give an admin-NAME.toml (gf-i2p init --admin) in the place of {file}",
             code=Exit.USAGE,
         )
+    admin = administrators_file(file)
     try:
-        code = join_code.JoinCode.make(administrators_file(file), server_id, endpoint, now_ms())
+        code = join_code.JoinCode.make(admin, server_id, endpoint, now_ms())
     except join_code.JoinCodeError as error:
         raise CommandError(str(error), code=Exit.USAGE) from error
+    if endpoint is not None:
+        _check_unheld(file, admin, server_id, endpoint, ask)
     until = time.strftime("%H:%M", time.gmtime(code.ticket.until_ms / 1000))
     text = (
         f"{code.text}\n\nThis code lets one new server in, as server {server_id}. The code is good once, and "
@@ -130,6 +135,26 @@ def _code(file: Path, server_id: int, endpoint: Endpoint | None) -> Answer:
         "  gf-i2p join"
     )
     return Answer({"code": code.text, "server": server_id, "until_ms": code.ticket.until_ms}, text)
+
+
+def _check_unheld(file: Path, admin: ClientFile, server_id: int, endpoint: Endpoint, ask: Ask) -> None:
+    """Refuse the endpoint of a member here, and not only on the new machine.
+
+    The file may be older than the farm, so the farm is asked. When no server answers, the file alone counts: the farm
+    checks the endpoint again at `join`.
+    """
+    try:
+        servers = ask(file, "GET", "/v1/status")["servers"]
+    except CommandError:
+        servers = []
+    listed = [(each.id, each.endpoint) for each in admin.servers]
+    former_holder(
+        [*((each["id"], each["endpoint"]) for each in servers), *listed],
+        server_id,
+        str(endpoint),
+        partial(_voters, ask, file),
+        remove=f": gf-i2p members remove {file}",
+    )
 
 
 def _check_endpoint(endpoint: Endpoint | None) -> None:
@@ -164,30 +189,38 @@ def accept(options: argparse.Namespace, ask: Ask) -> Answer:
     return Answer({**data, "reloaded": reloaded, "needs_restart": pending}, "\n".join(lines))
 
 
-def _voters(ask: Ask, directory: Path) -> frozenset[int]:
-    """Return the ids of the farm's servers, from the running node or else from its log; see `invitation.VotersOf`."""
-    pid = holder(directory / DATABASE_FILE)
-    if pid is None:
-        return voters_of_stopped(directory)
+def _voters(ask: Ask, place: Path) -> frozenset[int]:
+    """Return the ids of the farm's servers, from the running node or else from its log; see `invitation.VotersOf`.
+
+    `place`: a server's directory, or an administrator's file, by which a server of the farm answers.
+    """
+    from_afar = place.is_file()
+    server = "the server that answers" if from_afar else f"the node of {place}"
+    pid = None if from_afar else holder(place / DATABASE_FILE)
+    if pid is None and not from_afar:
+        return voters_of_stopped(place)
     end = time.monotonic() + SETTLE_SECONDS
     while True:
         try:
-            answer = ask(directory, "GET", "/v1/status")
+            answer = ask(place, "GET", "/v1/status")
         except CommandError as error:
-            raise ConfigError(f"process {pid} holds the log in {directory}, and does not answer ({error})") from error
+            silent = f"process {pid} holds the log in {place}, and does not answer ({error})"
+            raise ConfigError(str(error) if from_afar else silent) from error
         if answer["membership"] == "removed":
+            if from_afar:
+                raise ConfigError(f"{server} was itself removed from the farm: stop that server")
             raise CommandError(
-                f"nothing was changed: the server of {directory} was itself removed from the farm. Use the "
+                f"nothing was changed: the server of {place} was itself removed from the farm. Use the "
                 "directory of a server that belongs to the farm"
             )
         if answer["membership"] != "member":
-            raise ConfigError(f"the server of {directory} is itself {answer['membership']}")
+            raise ConfigError(f"{server} is itself {answer['membership']}")
         # A node without a leader may have missed a change. A node with a leader learns the commit index by a heartbeat.
         if answer["configuration_committed"] and answer["leader"] is not None:
             return frozenset(server["id"] for server in answer["servers"])
         if time.monotonic() >= end:
             why = "no leader is known" if answer["leader"] is None else "a change of the servers is not committed yet"
-            raise ConfigError(f"{why}, says the node of {directory}: see `gf-i2p status {directory}`, then try again")
+            raise ConfigError(f"{why}, says {server}: see `gf-i2p status {place}`, then try again")
         time.sleep(_POLL_SECONDS)
 
 

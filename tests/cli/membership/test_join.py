@@ -13,7 +13,7 @@ from gf_i2p.cli.membership.join import joined_text
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
-from gf_i2p.node.files.config import Config
+from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm, new_server
 from gf_i2p.node.membership.join_code import JoinCode, JoinCodeError, Joined, write
 from gf_i2p.wire.endpoint import Endpoint
@@ -93,6 +93,27 @@ async def test_a_farm_of_three_grows_from_one_by_two_codes(tmp_path: Path) -> No
         assert await farm.leader() in {2, 3}
         _, answer = await gf_json("post", farm.node(2), "without server 1")
         assert answer["index"] > 0
+
+
+async def test_a_new_server_takes_the_endpoint_of_a_dead_one_by_a_code(tmp_path: Path) -> None:
+    async with founded(tmp_path) as farm:
+        await farm.grows(2)
+        place = str(Config.load(farm.node(2)).own_endpoint)
+        status, _, error = await gf("members", "invite", farm.admin, f"3={place}", "--code")
+        assert (status, f"server 2 has the endpoint {place}, and belongs to the farm" in error) == (1, True)
+        assert (await gf("members", "remove", farm.admin, "2"))[0] == 0
+        farm.kill(2)
+        farm.ids = (1,)
+        code = await farm.code(3, int(place.rpartition(":")[2]))
+        status, _, error = await gf("join", farm.node(3), stdin=code)
+        assert status == 0, error
+        farm.start(3)
+        farm.ids = (1, 3)
+        await farm.is_member(3)
+        await until("the two see each other", PATIENCE, farm.all_connected)
+        for server in farm.ids:
+            assert {each.id for each in Config.load(farm.node(server)).servers} == {1, 3}
+            assert "server-2" not in Secrets.load(farm.node(server)).users
 
 
 async def test_users_with_passwords_are_left_out_and_named(tmp_path: Path) -> None:

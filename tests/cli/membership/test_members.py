@@ -233,6 +233,56 @@ def test_invite_and_accept_on_the_command_line(tmp_path: Path, capsys: pytest.Ca
     assert "write i2p instead" in capsys.readouterr().err
 
 
+def coded(
+    directory: Path, node: Node, server: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, dict[str, Any]]:
+    monkeypatch.setattr(members, "ask", node)
+    code = main(["members", "invite", str(directory / "admin-owner.toml"), server, "--code", "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_code_for_the_endpoint_of_a_member_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The administrator's file lists servers 1 and 2. Server 3 joined later, and the endpoint of server N is h:N."""
+    make_farm(tmp_path, {i: Endpoint("h", i) for i in (1, 2)}, cluster="f", profile="lan", clients=[], admins=["owner"])
+    file = tmp_path / "admin-owner.toml"
+    for taken in (2, 3):
+        code, answer = coded(tmp_path, Node(status(1, 2, 3)), f"5=tcp://h:{taken}", monkeypatch, capsys)
+        assert (code, "code" in answer) == (1, False)
+        assert answer["error"] == (
+            f"server {taken} has the endpoint tcp://h:{taken}, and belongs to the farm: choose another endpoint. If it "
+            f"is dead for good, remove it first: gf-i2p members remove {file} {taken} --force"
+        )
+    uncommitted = Node(status(1, 3), status(1, 3, committed=False), status(1, 2, 3))
+    assert coded(tmp_path, uncommitted, "5=tcp://h:2", monkeypatch, capsys)[0] == 1, "the removal was not committed"
+    for node, free in (
+        (Node(status(1, 3)), "tcp://h:2"),  # server 2 has left the farm
+        (Node(status(1, 2, 3)), "tcp://h:5"),
+        (Node(status(1, 2, 3)), "i2p"),
+        (Node(CommandError("no server answers")), "tcp://h:5"),  # `join` asks again
+    ):
+        code, answer = coded(tmp_path, node, f"5={free}", monkeypatch, capsys)
+        assert (code, answer.get("server")) == (0, 5), free
+
+
+def test_no_code_is_made_for_a_listed_endpoint_when_the_members_are_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_farm(tmp_path, {i: Endpoint("h", i) for i in (1, 2)}, cluster="f", profile="lan", clients=[], admins=["owner"])
+    monkeypatch.setattr(members, "SETTLE_SECONDS", 0.0)
+    out = {**status(1), "membership": "removed"}
+    for node, why in (
+        (Node(CommandError("no server answers")), "no server answers"),
+        (Node(status(1, leader=None)), "no leader is known"),
+        (Node(out), "was itself removed from the farm"),
+    ):
+        code, answer = coded(tmp_path, node, "5=tcp://h:2", monkeypatch, capsys)
+        assert code != 0
+        assert "server 2 has the endpoint tcp://h:2, and it is not known whether that server is out" in answer["error"]
+        assert why in answer["error"]
+
+
 def test_what_invite_prints_for_clients_makes_their_files_know_the_new_server(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
