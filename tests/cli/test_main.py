@@ -58,6 +58,8 @@ def test_init_beside_another_farm(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["--server", "1=http://x"], "is not an endpoint"),
         (["--server", "x=tcp://a:1"], "expected ID=i2p or ID=tcp://HOST:PORT"),
         (["--server", "4294967295=tcp://a:1"], "expected ID=i2p or ID=tcp://HOST:PORT"),
+        (["--server", "1=tcp://0.0.0.0:1"], "no other server reaches 0.0.0.0"),
+        (["--server", "1=tcp://[::]:1"], "no other server reaches ::"),
         (["--server", "1=tcp://a:99999"], "99999 is not a port"),
     ],
 )

@@ -6,6 +6,7 @@ A fault in a file that the operator named counts as a wrong argument: the exit c
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,9 +34,22 @@ def server(text: str) -> tuple[int, Endpoint | None]:
     if endpoint == "i2p":
         return int(number), None
     try:
-        return int(number), Endpoint.parse(endpoint)
+        place = Endpoint.parse(endpoint)
     except EndpointError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+    if _is_unspecified(place.host):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: no other server reaches {place.host}. Give the address or the name of the server's machine; "
+            f"node.listen in the new directory may be {place}"
+        )
+    return int(number), place
+
+
+def _is_unspecified(host: str) -> bool:
+    try:
+        return ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        return False
 
 
 def whole_number(high: int, *, low: int = 1) -> Callable[[str], int]:
