@@ -282,6 +282,9 @@ def _warnings(entry: AdminEntry, before: Mapping[str, Any]) -> list[str]:
         warnings.append("nobody reports this leaf now; the change counts as soon as somebody does")
     if entry.server is not None:
         warnings += _unknown_server(entry.server, [each["id"] for each in before["servers"]])
+    drained = [each["id"] for each in before["servers"] if each["drained"] is not None]
+    if entry.action == "undrain" and not warnings and entry.server not in drained:
+        warnings.append(f"server {entry.server} is not drained; the drained servers are {drained}")
     return warnings
 
 

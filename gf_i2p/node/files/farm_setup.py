@@ -2,7 +2,7 @@
 
 import contextlib
 import secrets as randomness
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
@@ -152,6 +152,7 @@ def make_farm(
     files = {user: logins[user] for user in users}
     files |= {each.name: each.login for each in known if each.login is not None}
     targets = [directory / server.user for server in new_servers] + [directory / f"{user}.toml" for user in files]
+    _check_whole(directory / server.user for server in new_servers)
     check_absent(*targets)
     _check_no_farm_of_this_name(directory, cluster)
     with all_or_nothing(directory) as written:
@@ -189,6 +190,16 @@ def check_absent(*paths: Path) -> None:
     for path in paths:
         if path.exists():
             raise ConfigError(f"{path} exists already. Nothing was changed; choose another directory.")
+
+
+def _check_whole(servers: Iterable[Path]) -> None:
+    """Raise `ConfigError` for a server's directory that an ended `init` has left half made: its log comes last."""
+    for path in servers:
+        if path.is_dir() and not (path / DATABASE_FILE).exists():
+            raise ConfigError(
+                f"{path} exists already, and has no {DATABASE_FILE}. Nothing was changed. If an `init` was ended while "
+                "it made this directory, remove what that `init` has made; otherwise choose another directory."
+            )
 
 
 def _check_no_farm_of_this_name(directory: Path, cluster: str) -> None:

@@ -181,6 +181,7 @@ def test_publishing_is_moved_and_given_back(node: Node, out: Out) -> None:
     assert node.state.administration.moved_to is None
     assert out("publisher", "drain", "node", "1")[0] == 0
     assert "drained by server-1" in out("publisher", "show", "node")[1]
+    assert "server 2 is not drained; the drained servers are [1]" in out("publisher", "undrain", "node", "2")[1]
     assert out("publisher", "undrain", "node", "1")[0] == 0
     assert node.state.administration.drained == {}
 

@@ -13,7 +13,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import NewLogin, make_farm
-from gf_i2p.node.files.file_names import CONFIG_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.endpoint import Endpoint
@@ -162,6 +162,14 @@ def test_beside_a_farm_whose_servers_are_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "first" / "server-7").rename(tmp_path / "another-machine")
     with pytest.raises(ConfigError, match=r"server-7 is not here.*ports of their own"):
         make_farm(tmp_path / "new", SERVERS, cluster="green", profile="i2p", clients=[], beside=tmp_path / "first")
+
+
+def test_a_directory_that_is_half_made_is_named(tmp_path: Path) -> None:
+    """SIGKILL has ended an `init` while server 7 was being made."""
+    make(tmp_path)
+    (tmp_path / "server-7" / DATABASE_FILE).unlink()
+    with pytest.raises(ConfigError, match=r"server-7 exists already, and has no log.sqlite.*remove what that `init`"):
+        make(tmp_path)
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
