@@ -1,7 +1,7 @@
 """The check of a node's exported history: owner, privacy, progress, and room on the disk."""
 
 import asyncio
-import shutil
+import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +20,8 @@ MOST_BEHIND: Final = 1_000
 MOST_USED: Final = 0.8
 """Share of the disk budget, 0 to 1, from which on there is a warning."""
 LEAST_FREE_BYTES: Final = 256 << 20
+_AT_LAST: Final = "the node stops as soon as its log needs more room"
+"""The log has some MiB of its own on the disk, so a node goes on for a while after the disk is full."""
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -42,6 +44,7 @@ async def look_at_history(directory: Path, config: Config, status: Mapping[str, 
         return fail(fault, Remedy.either(advice))
     except OSError as error:
         return fail(f"the history cannot be read: {error}", Remedy.either("Run doctor as the user that runs the node."))
+    result = result or _told_trouble(status, history) or _little_room(history)
     if result is not None:
         return result
     files = history_files(history)
@@ -74,10 +77,41 @@ def _fault(history: Path, config: Config) -> CheckResult | None:
             f"others on this machine can read {', '.join(path.name for path in open_to_others)}",
             Remedy.either(f"chmod -R go= {history}"),
         )
-    free = shutil.disk_usage(history).free
+    return None
+
+
+def _told_trouble(status: Mapping[str, Any] | None, history: Path) -> CheckResult | None:
+    """Return the trouble with the history that the running node tells; an older node tells none here."""
+    if status is None or (trouble := status["history"].get("trouble")) is None:
+        return None
+    free = _free_bytes(history)
+    if not status["history"]["paused"]:
+        text = "the history goes on with a fault"
+    elif free < LEAST_FREE_BYTES:
+        text = f"the history is paused, and {free >> 20} MiB are free: {_AT_LAST}"
+    else:
+        text = "the history is paused, and the node goes on"
+    return fail(text, Remedy.either(f"{trouble[0].upper()}{trouble[1:]}"))
+
+
+def _little_room(history: Path) -> CheckResult | None:
+    free = _free_bytes(history)
+    remedy = Remedy.either("Make room, or set history.keep_days so that old files are removed.")
+    if not free:
+        return fail(f"the disk is full: the history pauses, and {_AT_LAST}", remedy)
     if free < LEAST_FREE_BYTES:
         return warn(
-            f"{free >> 20} MiB are free for the history; when the disk is full, the node stops",
-            Remedy.either("Make room, or set history.keep_days so that old files are removed."),
+            f"{free >> 20} MiB are free for the history; when the disk is full, the history pauses, and {_AT_LAST}",
+            remedy,
         )
     return None
+
+
+def _free_bytes(history: Path) -> int:
+    """Return the bytes that the node may still use, whoever runs doctor: only root may use a disk's last blocks."""
+    disk = os.statvfs(history)
+    return disk.f_frsize * (disk.f_bavail if _owner(history) else disk.f_bfree)
+
+
+def _owner(path: Path) -> int:
+    return path.stat().st_uid

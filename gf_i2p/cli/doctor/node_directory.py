@@ -1,6 +1,7 @@
-"""Checks of the node's directory: settings, secrets, keys, the log, and whether the node runs."""
+"""Checks of the node's directory: settings, secrets, rights, keys, the log, and whether the node runs."""
 
 import asyncio
+import os
 import stat
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from gf_i2p.cli.shared.meant import no_node_directory
 from gf_i2p.cli.shared.router_setup import own_keys
 from gf_i2p.node.files.checked_read import ConfigError, check_not_root
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE, SOCKET_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, HISTORY_DIRECTORY, SECRETS_FILE, SOCKET_FILE
 from gf_i2p.node.files.start_command import start_command
 from gf_i2p.node.files.stopped_log import examine_stopped_log
 from gf_i2p.node.files.trust import tls_settings
@@ -68,7 +69,7 @@ class NodeFiles:
         checks = [
             Check("configuration", self._configuration),
             Check(SECRETS, self._secrets),
-            Check("directory", self._modes),
+            Check("directory", self._rights),
         ]
         if self.config is not None:
             checks.append(Check("log", self._log, seconds=20))
@@ -105,8 +106,11 @@ class NodeFiles:
             "program gets a key by gf-i2p members rotate-key, a client by a new file; a foreign peer knows no keys"
         )
 
-    async def _modes(self) -> CheckResult:
-        """Check the modes of the files that no other check covers: each check of a key file also looks at the mode."""
+    async def _rights(self) -> CheckResult:
+        """Check that the node can write here, and the modes of the files that no other check covers.
+
+        Each check of a key file also looks at the mode.
+        """
         writable = [path for path in (self._directory, self._directory / CONFIG_FILE) if _mode(path) & 0o022]
         if writable:
             names = " ".join(str(path) for path in writable)
@@ -115,6 +119,9 @@ class NodeFiles:
                 Remedy.either(f"chmod go-w {names}"),
             )
         database = self._directory / DATABASE_FILE
+        for place in (self._directory, database.resolve().parent, self._directory / HISTORY_DIRECTORY):
+            if (result := _not_writable(place)) is not None:
+                return result
         readable = [path for path in database.parent.glob(f"{database.name}*") if _mode(path) & 0o077]
         if self.config is not None and (master := self._directory / self.config.publish.keys).exists():
             readable += [master] if _mode(master) & 0o077 and self.config.publish.mode == "off" else []
@@ -228,6 +235,34 @@ def _mode(path: Path) -> int:
         return stat.S_IMODE(path.stat().st_mode)
     except OSError:  # the file is gone, or unreadable: other checks say so
         return 0
+
+
+def _not_writable(directory: Path) -> CheckResult | None:
+    """Return the fault of a directory that no node can write to; None without a fault, and when that is not known.
+
+    A read-only mount is so for every user. The rights of doctor's user count only when that user owns the directory:
+    the rights of another user say nothing about the node.
+    """
+    try:
+        mounted, owner = os.statvfs(directory), directory.stat().st_uid
+    except OSError:  # the directory is gone, or unreadable: other checks say so
+        return None
+    if mounted.f_flag & os.ST_RDONLY:
+        real = directory.resolve()
+        mount = next(path for path in (real, *real.parents) if path.is_mount())
+        return fail(
+            f"{directory} is mounted read-only: no node can run here",
+            Remedy.either(
+                "The system log (dmesg) says whether the disk has a fault. Mend the disk, then: "
+                f"mount -o remount,rw {mount}"
+            ),
+        )
+    if owner == os.geteuid() and not os.access(directory, os.W_OK | os.X_OK):
+        return fail(
+            f"{directory}: its owner cannot write there",
+            Remedy.either(f"chmod u+rwx {directory}; if that does not help, see lsattr -d {directory}"),
+        )
+    return None
 
 
 def _mistakes(path: Path, errors: str) -> CheckResult:

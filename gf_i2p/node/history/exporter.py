@@ -263,6 +263,11 @@ class Exporter:
     # Trouble --------------------------------------------------------------------------------------------------------
 
     @property
+    def paused(self) -> bool:
+        """Whether no entry can be exported now."""
+        return self._paused
+
+    @property
     def trouble(self) -> str | None:
         """Why the history is paused or its files are not packed, and what to do; None when all is well."""
         return self._trouble or self._packing_trouble

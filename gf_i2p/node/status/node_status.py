@@ -8,6 +8,7 @@ from gf_i2p import __version__
 from gf_i2p.farm.explanation import explaining, text_lines
 from gf_i2p.farm.pieces import Pieces
 from gf_i2p.farm.state import FarmState
+from gf_i2p.node.history.exporter import Exporter
 from gf_i2p.node.node import Node
 from gf_i2p.node.status.publishing_status import publishing_status
 from gf_i2p.raft.configurations import majority
@@ -22,7 +23,8 @@ def status(node: Node, started: float) -> dict[str, Any]:
     Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
     `round_trip` has the percentiles p50 and p99 and the number of samples, null without samples. `silence` has the
     leader's usual and longest silence. `history` has the index up to which entries are exported, and the number of
-    committed entries after that index (`lag`), null without a history. `reload` is the result of the last reload, null
+    committed entries after that index (`lag`), whether it is `paused`, and its `trouble`, null when all is well; the
+    whole is null without a history. `reload` is the result of the last reload, null
     before the first. `posts` has the limits of each user, the bytes of each user that wait for their commitment at this
     leader, and the number of refused requests, by kind. `connections` counts the listener's connections, for all farms
     that share the listener. `cannot_follow` says why this node cannot take the leader's entries, null when it can.
@@ -91,7 +93,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "servers": servers,
         "i2p": _i2p(node),
         "farm": publishing_status(node.farm_tasks),
-        "history": None if exporter is None else {"exported": exporter.durable_index, "lag": exporter.lag},
+        "history": None if exporter is None else _history(exporter),
         "disk": {"used": node.disk.used, "budget": node.disk.budget, "full": node.disk.full},
         "posts": {
             **node.budgets.shown(),
@@ -123,6 +125,15 @@ def membership(core: Core) -> str:
     if not core.was_voter:
         return "joining"
     return "removed" if configuration.log_index <= core.commit else "leaving"
+
+
+def _history(exporter: Exporter) -> dict[str, Any]:
+    return {
+        "exported": exporter.durable_index,
+        "lag": exporter.lag,
+        "paused": exporter.paused,
+        "trouble": exporter.trouble,
+    }
 
 
 def _i2p(node: Node) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from gf_i2p.node.files.file_names import HISTORY_DIRECTORY
 from gf_i2p.storage.history_writer import History, Rotation
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
+from tests.cli.file_systems import FileSystem
 
 
 @pytest.fixture
@@ -92,4 +93,50 @@ async def test_a_disk_that_gets_full(node: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "LEAST_FREE_BYTES", 1 << 60)
     result = await look(node)
     assert result.state is CheckState.WARN
-    assert "MiB are free for the history" in result.text
+    assert "MiB are free for the history; when the disk is full, the history pauses, and the node stops" in result.text
+
+
+@pytest.mark.parametrize("running", [False, True])
+async def test_a_full_disk_is_a_fault(node: Path, monkeypatch: pytest.MonkeyPatch, running: bool) -> None:
+    exported(node)
+    FileSystem(monkeypatch, f_bfree=0, f_bavail=0)
+    result = await look(node, status(7, 7) if running else None)
+    assert (result.state, result.text) == (
+        CheckState.FAIL,
+        "the disk is full: the history pauses, and the node stops as soon as its log needs more room",
+    )
+    assert result.remedy is not None
+    assert "Make room" in result.remedy.i2pd
+
+
+async def test_the_blocks_that_only_root_may_use_are_not_free_for_others(
+    node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported(node)
+    FileSystem(monkeypatch, f_bavail=0)
+    monkeypatch.setattr(module, "_owner", lambda _: 0)
+    assert (await look(node)).state is CheckState.OK, "root may use them"
+    monkeypatch.setattr(module, "_owner", lambda _: 1000)
+    assert (await look(node)).state is CheckState.FAIL
+
+
+FULL = "the disk under history is full: free some space. The history then goes on by itself"
+
+
+@pytest.mark.parametrize(
+    ("paused", "free", "text"),
+    [
+        (True, 0, "the history is paused, and 0 MiB are free: the node stops as soon as its log needs more room"),
+        (True, 1 << 40, "the history is paused, and the node goes on"),
+        (False, 1 << 40, "the history goes on with a fault"),
+    ],
+)
+async def test_a_node_that_tells_of_trouble(
+    node: Path, monkeypatch: pytest.MonkeyPatch, paused: bool, free: int, text: str
+) -> None:
+    exported(node)
+    FileSystem(monkeypatch, f_frsize=1, f_bfree=free, f_bavail=free)
+    result = await look(node, {"history": {"exported": 7, "lag": 0, "paused": paused, "trouble": FULL}})
+    assert (result.state, result.text) == (CheckState.FAIL, text)
+    assert result.remedy is not None
+    assert result.remedy.i2pd == "T" + FULL[1:]

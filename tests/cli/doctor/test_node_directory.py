@@ -1,5 +1,6 @@
 """Findings of doctor about a node's directory."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, DESTINATION
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.private_files import holder
 from gf_i2p.wire.endpoint import Endpoint
+from tests.cli.file_systems import FileSystem
 from tests.cli.routers import having, remedy
 
 PATIENCE = 20.0
@@ -103,6 +105,23 @@ async def test_a_log_that_others_can_read(node: Path) -> None:
     chmod(node, 0o711)
     found = await look(node)
     assert having(CheckState.FAIL, found) == {"directory": f"others on this machine can read {DATABASE_FILE}"}
+
+
+async def test_a_directory_on_a_read_only_mount(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    FileSystem(monkeypatch, f_flag=os.ST_RDONLY)
+    found = await look(node)
+    assert having(CheckState.FAIL, found) == {"directory": f"{node} is mounted read-only: no node can run here"}
+    mount = next(path for path in (node, *node.parents) if path.is_mount())
+    assert f"mount -o remount,rw {mount}\n" in remedy(found["directory"])
+
+
+async def test_a_directory_that_its_owner_cannot_write_to(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # the kernel never says so to root
+    found = await look(node)
+    assert having(CheckState.FAIL, found) == {"directory": f"{node}: its owner cannot write there"}
+    assert f"chmod u+rwx {node}" in remedy(found["directory"])
+    monkeypatch.setattr(os, "geteuid", lambda: node.stat().st_uid + 1)
+    assert (await look(node))["directory"].state is CheckState.OK, "another user's rights say nothing about the node"
 
 
 async def test_another_certificate_than_the_others_know(node: Path) -> None:

@@ -33,6 +33,8 @@ from tests.node.farm import NodeFarm
 from tests.node.threaded_history import HistoryThread
 from tests.storage.exported_log import plain
 
+WELL = {"lag": 0, "paused": False, "trouble": None}
+
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +86,7 @@ async def test_every_server_exports_the_same(tmp_path: Path) -> None:
         for server, node in farm.nodes.items():
             await exported(node, index)
             assert values(farm, server) == list(range(200))
-            assert status(node, 0.0)["history"] == {"exported": index, "lag": 0}
+            assert status(node, 0.0)["history"] == {**WELL, "exported": index}
         assert exporter(leader).releasable == index
         found = [each for server in farm.nodes for each in configurations(history(farm, server))]
         assert {each.servers for each in found} == {(1, 2, 3)}
@@ -256,13 +258,16 @@ async def test_a_full_disk_pauses_the_history_and_not_the_node(
             index = await post(node, b"2")
             await becomes("tried again and again", lambda: disk.tried > 5)
             assert exporter(node).releasable == exporter(node).durable_index == durable
-            assert any("is full: free some space" in trouble for trouble in status(node, 0.0)["farm"]["trouble"])
+            told = status(node, 0.0)
+            assert any("is full: free some space" in trouble for trouble in told["farm"]["trouble"])
+            assert (told["history"]["paused"], told["history"]["trouble"]) == (True, exporter(node).trouble)
             last = await post(node, *[b"%d" % n for n in range(3, 13)])
             assert exporter(node).releasable == last - 4, "the log is not held back for ever"
             disk.full = False
             await exported(node, last)
             await becomes("all is well", lambda: exporter(node).trouble is None)
             assert exporter(node).releasable == last > index
+            assert status(node, 0.0)["history"] == {**WELL, "exported": last}
             assert values(farm) == list(range(1, 13))
     paused = [entry for entry in logs if entry["event"] == "the history is paused, the node goes on"]
     assert [entry["log_level"] for entry in paused] == ["error"], "told once"

@@ -107,7 +107,8 @@ async def test_what_is_taken_away_is_told_once_and_comes_from_the_log_again(
             index = await post(node, b"3")
             await becomes("told", lambda: told in (exporter(node).trouble or ""))
             assert any(told in trouble for trouble in status(node, 0.0)["farm"]["trouble"])
-            assert status(node, 0.0)["history"] == {"exported": 0, "lag": index}
+            shown = {"exported": 0, "lag": index, "paused": True, "trouble": exporter(node).trouble}
+            assert status(node, 0.0)["history"] == shown
             assert exporter(node).releasable == 0, "the log is the only place where these entries are sure to be"
             gate.is_open.set()
             await exported(node, index)
