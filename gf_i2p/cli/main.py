@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from gf_i2p import __version__
 from gf_i2p.cli.shared.command import Answer, add_json, add_subcommands, description, print_answer
-from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.errors import CommandError, Exit, result_fields
 from gf_i2p.cli.shared.file_owner import other_owner
 from gf_i2p.cli.shared.fitting import tell
 
@@ -126,7 +126,7 @@ class _Parser(argparse.ArgumentParser):
 
         message = with_known_command(message, self.prog)
         if _Parser.json:
-            print(json.dumps({"ok": False, "error": message, "outcome": "no"}))
+            print(json.dumps(result_fields(message)))
             self.exit(Exit.USAGE)
         self.print_usage(sys.stderr)
         tell(f"{self.prog}: error: {message}")
@@ -154,7 +154,7 @@ def _run_one(words: Sequence[str]) -> int:
         return _run(options)
     except KeyboardInterrupt:
         if _Parser.json:
-            print(json.dumps({"ok": False, "error": "Ctrl-C ended the command", "outcome": "unknown"}))
+            print(json.dumps(result_fields("Ctrl-C ended the command", "unknown")))
         return INTERRUPTED
 
 
@@ -210,7 +210,7 @@ def _sentence(error: Exception) -> str:
 
 def _fail(options: argparse.Namespace, text: str, code: Exit, outcome: str) -> int:
     if options.json:
-        print(json.dumps({"ok": False, "error": text, "outcome": outcome}))
+        print(json.dumps(result_fields(text, outcome)))
     else:
         tell(f"gf-i2p: {text}")
     return int(code)

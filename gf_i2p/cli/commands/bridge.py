@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from bridges.serving.bridge_server import BridgeServer
 from gf_i2p.cli.shared.command import Commands, Subcommand, path_argument
-from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.errors import CommandError, Exit, result_fields
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import stop_signal
 from gf_i2p.cli.shared.node_beside import NodeBeside
@@ -97,7 +97,7 @@ def _announce(directory: Path, table: BridgeTable, *, as_json: bool) -> None:
     url = f"{'http' if table.plain else 'https'}://{table.listen}/"
     fingerprint = None if table.plain else fingerprint_of_file(directory / table.certificate)
     if as_json:
-        print(json.dumps({"ok": True, "url": url, "fingerprint": fingerprint}), flush=True)
+        print(json.dumps({**result_fields(None), "url": url, "fingerprint": fingerprint}), flush=True)
     else:
         print(f"serving {url}" + ("" if fingerprint is None else f", certificate {fingerprint}"), flush=True)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from gf_i2p.cli.page.console import Console, Farm
 from gf_i2p.cli.page.words import LANGUAGES
 from gf_i2p.cli.shared.argument_types import NODE_HELP, NODE_METAVAR, load_client_file, whole_number
-from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.errors import CommandError, Exit, result_fields
 from gf_i2p.cli.shared.local_client import NoAnswerError, request, request_aloud
 from gf_i2p.cli.shared.long_running import stop_signal
 
@@ -45,7 +45,7 @@ async def _serve(options: argparse.Namespace) -> Exit:
     try:
         async with console.serving(options.port) as link:
             if options.json:
-                print(json.dumps({"ok": True, "link": link}), flush=True)
+                print(json.dumps({**result_fields(None), "link": link}), flush=True)
             else:
                 print(f"Open this link, which is good once:\n\n  {link}\n\nCtrl-C ends the console.", flush=True)
             await stopped

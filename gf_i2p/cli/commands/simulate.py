@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any, Final
 
 from gf_i2p.cli.shared.argument_types import whole_number
-from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.errors import CommandError, Exit, result_fields
 from gf_i2p.simulator.canaries import CANARIES
 from gf_i2p.simulator.cluster.invariants.all_invariants import ALL
 from gf_i2p.simulator.cluster.plan import MOST_NODES
@@ -130,11 +130,19 @@ def run(options: Namespace) -> Exit:
     duration = time.monotonic() - began
     if options.json:
         failed = [_failure_object(result, options) for result in totals.failed]
-        answer = {"ok": not failed, "firstSeed": seeds[0].number, "seconds": round(duration, 1), **totals.as_object()}
-        print(json.dumps({**answer, "violations": failed}))
+        error = _violated([each["invariant"] for each in failed], len(seeds), "seeds")
+        answer = {"firstSeed": seeds[0].number, "seconds": round(duration, 1), **totals.as_object()}
+        print(json.dumps({**result_fields(error), **answer, "violations": failed}))
     else:
         print(_summary(totals, seeds, duration))
     return Exit.FAILED if totals.failed else Exit.OK
+
+
+def _violated(invariants: Sequence[str], count: int, runs: str) -> str | None:
+    """Return the sentence about the violated invariants of `count` runs; None without a violation."""
+    if not invariants:
+        return None
+    return f"{len(invariants)} of {count} {runs} violated an invariant, and the first is {invariants[0]}"
 
 
 def _seeds(options: Namespace) -> list[Seed]:
@@ -292,7 +300,9 @@ def _canaries(options: Namespace) -> Exit:
     survivors = [name for name, hunts in caught.items() if any(seeds is None for seeds, _ in hunts)]
     rows = [_canary_object(name, hunts) for name, hunts in caught.items()]
     if options.json:
-        print(json.dumps({"ok": not survivors, "firstSeed": first, "starts": CANARY_STARTS, "canaries": rows}))
+        error = f"{len(survivors)} of {len(CANARIES)} canaries survived: {', '.join(survivors)}" if survivors else None
+        answer = {"firstSeed": first, "starts": CANARY_STARTS, "canaries": rows}
+        print(json.dumps({**result_fields(error), **answer}))
     else:
         print(f"seeds until caught, from {CANARY_STARTS} starts ({first}, then every {CANARY_SEEDS})")
         print(f"{'canary':<16}{'median':>7}{'worst':>7}  {'caught by':<42} mistake")
@@ -325,10 +335,10 @@ def _exhaustive(options: Namespace) -> Exit:
         rows.append(row)
         if not options.json:
             print(f"{name:<12}{_search_line(row)}", *trace, sep="\n", flush=True)
-    ok = all(row["violation"] is None for row in rows)
+    error = _violated([row["violation"]["invariant"] for row in rows if row["violation"]], len(rows), "scopes")
     if options.json:
-        print(json.dumps({"ok": ok, "scopes": rows}))
-    if not ok:
+        print(json.dumps({**result_fields(error), "scopes": rows}))
+    if error is not None:
         return Exit.FAILED
     return Exit.OK if all(row["exhausted"] for row in rows) else Exit.DEGRADED
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gf_i2p.cli.shared.answer_text import show_status
 from gf_i2p.cli.shared.argument_types import NODE_HELP, NODE_METAVAR, seconds
-from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.errors import CommandError, Exit, result_fields
 from gf_i2p.cli.shared.local_client import ask
 from gf_i2p.cli.shared.screen import fit, terminal
 
@@ -71,8 +71,8 @@ def _pages(directory: Path) -> Iterator[dict[str, Any] | CommandError]:
 
 def _as_json(page: dict[str, Any] | CommandError) -> dict[str, Any]:
     if isinstance(page, CommandError):
-        return {"ok": False, "error": str(page), "outcome": page.outcome}
-    return {"ok": True, **page}
+        return result_fields(str(page), page.outcome)
+    return {**result_fields(None), **page}
 
 
 def _text(page: dict[str, Any] | CommandError) -> str:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gf_i2p.cli.doctor.checks import CheckState, Finding, Remedy, is_well
+from gf_i2p.cli.doctor.checks import CheckState, Finding, Remedy
+from gf_i2p.cli.shared.errors import result_fields
 from gf_i2p.cli.shared.terminal import printable
 
 _MARGIN: Final = "  "
@@ -54,10 +55,10 @@ class FindingsPage:
             parts.append(f"{count[CheckState.WARN]} to look at")
         if count[CheckState.SKIP]:
             parts.append(f"{count[CheckState.SKIP]} not looked at")
-        failed = [finding.name for finding in findings if finding.result.state is CheckState.FAIL]
+        failed = ", ".join(finding.name for finding in _failed(findings))
         if not failed:
             return f"{self._paint('Nothing is wrong', '32')} ({', '.join(parts)})."
-        return f"{self._paint('To mend', '1;31')}: {', '.join(failed)} ({', '.join(parts)})."
+        return f"{self._paint('To mend', '1;31')}: {failed} ({', '.join(parts)})."
 
     def waiting(self, names: Sequence[str], seconds: float) -> str:
         """Return the line about running checks, short enough not to wrap."""
@@ -100,10 +101,18 @@ class FindingsPage:
         return f"\x1b[{colour}m{text}\x1b[0m" if self._colour else text
 
 
+def _failed(findings: Sequence[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.result.state is CheckState.FAIL]
+
+
 def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
     """Return the object that `--json` prints."""
+    failed, error = _failed(findings), None
+    if failed:
+        first = failed[0]
+        error = f"{len(failed)} of {len(findings)} checks failed, and the first is {first.name}: {first.result.text}"
     return {
-        "ok": is_well(findings),
+        **result_fields(error),
         "checks": [
             {
                 "name": finding.name,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.errors import Exit, result_fields
 from gf_i2p.cli.shared.fitting import folded
 
 
@@ -21,10 +21,11 @@ class Answer:
     """The answer of a command. The program prints `data` or `text`, and ends with the exit code."""
 
     data: Mapping[str, Any]
-    """The object that `--json` prints, without "ok"."""
+    """The object that `--json` prints, without `result_fields`."""
     text: str
     """The text that is printed without `--json`: one line or several."""
     exit: Exit = Exit.OK
+    """With `FAILED`, the text is the error."""
     is_report: bool = False
     """Whether the text is to be read, and not copied from: a terminal may get shortened addresses and broken lines."""
     is_file: bool = False
@@ -34,7 +35,8 @@ class Answer:
 def print_answer(answer: Answer, *, as_json: bool) -> Exit:
     """Print the answer; return the exit code. JSON is one line, or indented for a person on a terminal."""
     if as_json:
-        print(json.dumps({"ok": True, **answer.data}, indent=2 if sys.stdout.isatty() else None))
+        fields = result_fields(answer.text if answer.exit is Exit.FAILED else None)
+        print(json.dumps({**fields, **answer.data}, indent=2 if sys.stdout.isatty() else None))
     elif answer.is_report and sys.stdout.isatty():
         from gf_i2p.cli.shared import screen  # noqa: PLC0415 -- rich takes 50 ms, which a script need not wait for
 

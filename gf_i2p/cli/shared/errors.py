@@ -1,6 +1,7 @@
 """Exit codes, and the error by which a command fails."""
 
 from enum import IntEnum
+from typing import Any
 
 
 class Exit(IntEnum):
@@ -26,3 +27,8 @@ class CommandError(Exception):
         super().__init__(text)
         self.code = code
         self.outcome = outcome
+
+
+def result_fields(error: str | None, outcome: str = "no") -> dict[str, Any]:
+    """Return the fields with which each object of `--json` begins. `error`: one sentence; None without a failure."""
+    return {"ok": True} if error is None else {"ok": False, "error": error, "outcome": outcome}

@@ -51,7 +51,8 @@ def test_a_violation_can_be_run_again(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_violation_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--seed", "1", "--canary", "applies-early", "--json"]) == 1
     answer = json.loads(capsys.readouterr().out)
-    assert answer["ok"] is False
+    assert (answer["ok"], answer["outcome"]) == (False, "no")
+    assert answer["error"] == "1 of 1 seeds violated an invariant, and the first is StateMachineSafety"
     assert answer["violations"][0]["invariant"] == "StateMachineSafety"
 
 
@@ -148,7 +149,9 @@ def test_an_exhaustive_search(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert "VIOLATION of CommittedOnMajority: Committed entries are on the disks of a majority" in output
     assert re.search(r"^ +\d+\.0{6}  s1  leader    t1       1/1     stored up to write 2$", output, re.MULTILINE)
     assert main(["simulate", "--exhaustive", "tiny", "--canary", "half-commits", "--json"]) == 1
-    (row,) = json.loads(capsys.readouterr().out)["scopes"]
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["error"] == "1 of 1 scopes violated an invariant, and the first is CommittedOnMajority"
+    (row,) = answer["scopes"]
     assert (row["scope"], row["exhausted"]) == ("tiny", False)
     assert row["violation"]["invariant"] == "CommittedOnMajority"
 
@@ -156,6 +159,8 @@ def test_an_exhaustive_search(capsys: pytest.CaptureFixture[str], monkeypatch: p
 def test_an_exhaustive_search_that_is_too_long(capsys: pytest.CaptureFixture[str]) -> None:
     scope = max(SCOPES, key=lambda name: SCOPES[name].time_outs)
     assert main(["simulate", "--exhaustive", scope, "--seconds", "1", "--json"]) == 3
-    (row,) = json.loads(capsys.readouterr().out)["scopes"]
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["ok"] is True, "the search has done what the seconds allowed"
+    (row,) = answer["scopes"]
     assert (row["exhausted"], row["violation"]) == (False, None)
     assert row["states"] > 1

@@ -70,9 +70,12 @@ def test_json_has_everything_whole() -> None:
     findings = [Finding("SAM", ok(ADDRESS)), Finding("own address", fail("x", Remedy("a", "b")))]
     assert as_json(findings) == {
         "ok": False,
+        "error": "1 of 2 checks failed, and the first is own address: x",
+        "outcome": "no",
         "checks": [
             {"name": "SAM", "state": "ok", "text": ADDRESS, "remedy": None},
             {"name": "own address", "state": "fail", "text": "x", "remedy": {"i2pd": "a", "java": "b"}},
         ],
     }
-    assert as_json(findings[:1])["ok"] is True
+    assert (well := as_json(findings[:1]))["ok"] is True
+    assert well.keys() == {"ok", "checks"}

@@ -141,8 +141,11 @@ async def test_the_running_router_is_checked(tmp_path: Path, identity: Identity,
         assert (code, set(found.values())) == (0, {"ok"}), output
         assert {"router", "proxy", "SAM", "I2CP", "clock", "i2pcontrol"} <= found.keys()
         code, output, _ = await gf("router-config", other, place.directory, "--check", "--json")
-        found = {check["name"]: check["state"] for check in json.loads(output)["checks"]}
+        answer = json.loads(output)
+        found = {check["name"]: check["state"] for check in answer["checks"]}
         assert (code, found["I2CP"]) == (1, "fail"), "another kind of router than the operator thinks"
+        assert (answer["ok"], answer["outcome"]) == (False, "no")
+        assert "checks failed, and the first is " in answer["error"]
         code, output, _ = await gf("router-config", other, place.directory, "--check")
         assert f'[router] kind = "{kind[2:]}"; for router-config, {kind}' in " ".join(output.split())
 
