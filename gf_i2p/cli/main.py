@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from gf_i2p import __version__
 from gf_i2p.cli.shared.command import Answer, add_json, add_subcommands, description, print_answer
+from gf_i2p.cli.shared.disk_faults import disk_fault
 from gf_i2p.cli.shared.errors import CommandError, Exit, result_fields
 from gf_i2p.cli.shared.file_owner import other_owner
 from gf_i2p.cli.shared.fitting import tell
@@ -142,8 +143,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run_one(words)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader of the output has closed the pipe
+    except OSError as error:  # of standard output only: `_run` tells the errors of a command
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # then the reader of the output wants no more
+            tell(
+                f"gf-i2p: the output cannot be written ({error.strerror}). The command may have done its work: look "
+                "before you repeat it"
+            )
         return Exit.FAILED
 
 
@@ -200,7 +206,11 @@ def _sentence(error: Exception) -> str:
 
     if isinstance(error, NoNodeDirectoryError):
         return no_node_directory(error.directory)
-    if not isinstance(error, OSError) or error.filename is None:
+    if not isinstance(error, OSError):
+        return str(error)
+    if (fault := disk_fault(error)) is not None:
+        return fault
+    if error.filename is None:
         return str(error)
     told = f"{error.filename}: {error.strerror}."
     if isinstance(error, PermissionError) and (owner := other_owner(Path(error.filename), os.geteuid())):

@@ -98,7 +98,7 @@ class Storage:
         On return the complete log is on the disk. Raises `StorageError` when `path` exists, or cannot be created.
         """
         path = path.absolute()
-        with explaining(path), ExitStack() as stack:
+        with explaining(path, then="repeat the command"), ExitStack() as stack:
             stack.callback(private_files.Lock(path).close)
             for file in (path, wal.wal_path(path)):
                 if file.exists() or file.is_symlink():

@@ -10,7 +10,7 @@ from typing import Final
 _BUSY: Final = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL))
 _DAMAGED: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
 _DENIED: Final = frozenset((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM))
-
+_START_AGAIN: Final = "start this node again"
 
 REJOIN: Final = (
     "This server must not come back under its id: remove the server from the farm and add a new one, with a new id and "
@@ -71,17 +71,20 @@ def is_damage(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {0, *_DAMAGED}
 
 
-def explained(path: Path, error: sqlite3.Error) -> StorageError:
-    """Return the `StorageError` that explains an error of SQLite to the operator of the log at `path`."""
+def explained(path: Path, error: sqlite3.Error, then: str = _START_AGAIN) -> StorageError:
+    """Return the `StorageError` that explains an error of SQLite to the operator of the log at `path`.
+
+    `then`: the step after the operator has mended the disk.
+    """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _DAMAGED:
         return unreadable(path, f"SQLite says: {error}")
     if code == sqlite3.SQLITE_FULL:
-        return StorageError(f"the disk under {path} is full: free some space, then start this node again")
+        return StorageError(f"the disk under {path} is full: free some space, then {then}")
     if code == sqlite3.SQLITE_IOERR:
         return StorageError(
             f"the disk under {path} failed ({error}): look into the system log and check disk and free space, "
-            "then start this node again"
+            f"then {then}"
         )
     if code in _DENIED:
         return StorageError(
@@ -94,12 +97,15 @@ def explained(path: Path, error: sqlite3.Error) -> StorageError:
 
 
 @contextmanager
-def explaining(path: Path) -> Iterator[None]:
-    """Turn each error of SQLite or of the file system into a `StorageError` that advises the operator."""
+def explaining(path: Path, then: str = _START_AGAIN) -> Iterator[None]:
+    """Turn each error of SQLite or of the file system into a `StorageError` that advises the operator.
+
+    `then`: as for `explained`.
+    """
     try:
         yield
     except sqlite3.Error as error:
-        raise explained(path, error) from error
+        raise explained(path, error, then) from error
     except UnicodeDecodeError as error:  # from text of a damaged file, which sqlite3 decodes
         raise damaged(path, "it has text that is not UTF-8") from error
     except OSError as error:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from gf_i2p.cli.commands import help as help_command
 from gf_i2p.cli.main import main
+from gf_i2p.node.files import farm_setup
 from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.storage.database import Storage
 from integration.harness.processes import free_ports
@@ -197,7 +199,31 @@ def test_a_failed_init_leaves_nothing_and_names_the_path(
 
     monkeypatch.setattr(Storage, "create", full)
     assert main(["init", str(tmp_path / "f"), *SERVERS]) == 1
-    assert "log.sqlite: No space left on device. Check the path" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith(f"gf-i2p: the disk under {tmp_path / 'f' / 'server-1'} is full. Nothing was changed: free ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def write_nowhere(*_: object) -> None:
+    """Fail as a write on a full disk does: the error names no file."""
+    Path("/dev/full").write_text("x")
+
+
+def test_a_full_disk_is_told_with_the_next_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(help_command, "run", write_nowhere)
+    assert main(["help"]) == 1
+    assert capsys.readouterr().err == "gf-i2p: the disk is full: free some space, then repeat the command\n"
+
+    monkeypatch.setattr(farm_setup, "write_private", write_nowhere)
+    assert main(["init", str(tmp_path / "f"), *SERVERS, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == {
+        "ok": False,
+        "error": f"the disk under {tmp_path / 'f'} is full. Nothing was changed: free some space, then repeat the "
+        "command",
+        "outcome": "no",
+    }
     assert list(tmp_path.iterdir()) == []
 
 
@@ -208,6 +234,15 @@ def test_who_reads_no_more_gets_no_message(tmp_path: Path) -> None:
     with os.fdopen(write, "wb") as output:
         result = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, check=False, timeout=300)
     assert (result.returncode, result.stderr) == (1, "")
+
+
+def test_output_on_a_full_disk_is_told_without_a_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gf_i2p.cli.main", "init", str(tmp_path / "f"), *SERVERS, "--json"]
+    with Path("/dev/full").open("wb") as output:
+        result = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, check=False, timeout=300)
+    assert result.returncode == 1
+    assert result.stderr.startswith("gf-i2p: the output cannot be written (No space left on device). The command may ")
+    assert (tmp_path / "f").is_dir()
 
 
 def test_nothing_to_post(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import DamagedError, StorageError, explained, explaining
+from gf_i2p.storage.log_tables import Tables
 
 
 def error(code: int) -> sqlite3.Error:
@@ -32,6 +34,15 @@ def test_each_error_of_sqlite_says_what_to_do(code: int, advice: str) -> None:
     assert advice in str(found)
     assert str(found).count("/farm/log.db") == 1
     assert isinstance(found, DamagedError) == ("remove the server" in advice)
+
+
+def test_a_disk_that_is_full_before_there_is_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise error(sqlite3.SQLITE_FULL)
+
+    monkeypatch.setattr(Tables, "create", full)
+    with pytest.raises(StorageError, match=r"is full: free some space, then repeat the command$"):
+        Storage.create(tmp_path / "log.db", cluster="farm", server_id=1)
 
 
 def test_an_error_without_a_code_is_told_as_it_is() -> None:

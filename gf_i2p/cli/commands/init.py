@@ -6,6 +6,7 @@ from pathlib import Path
 from gf_i2p.cli.commands import init_questions
 from gf_i2p.cli.shared.argument_types import server
 from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.disk_faults import all_or_nothing_on
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.start_command import start_command
@@ -91,17 +92,18 @@ def run(options: argparse.Namespace) -> Answer:
                 "new address. To use your own address, replace the new address and the new key file afterwards",
                 code=Exit.USAGE,
             )
-    paths = make_farm(
-        options.directory,
-        servers,
-        cluster=options.cluster,
-        profile=options.profile,
-        clients=options.client,
-        admins=options.admin,
-        viewers=options.viewer,
-        digest=options.digest,
-        beside=options.beside,
-    )
+    with all_or_nothing_on(options.directory):
+        paths = make_farm(
+            options.directory,
+            servers,
+            cluster=options.cluster,
+            profile=options.profile,
+            clients=options.client,
+            admins=options.admin,
+            viewers=options.viewer,
+            digest=options.digest,
+            beside=options.beside,
+        )
     lines = [
         *(f"wrote {path}" for path in paths),
         "\nCopy each server directory to its own machine only, over a secure channel: it holds keys. Then run there:",

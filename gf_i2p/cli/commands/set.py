@@ -9,6 +9,7 @@ from typing import Any
 import tomlkit
 
 from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.disk_faults import all_or_nothing_on
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import ask, reload_node
 from gf_i2p.cli.shared.router_setup import LOGINS, check_login, is_password_at_fault
@@ -40,9 +41,10 @@ def run(options: argparse.Namespace) -> Answer:
         if key in changes:
             raise CommandError(f"{key} stands there twice: give each setting one value", code=Exit.USAGE)
         changes[key] = value.strip() or None
-    done = change_settings(
-        options.directory, changes, check=lambda config: _check_logins(options.directory, changes, config)
-    )
+    with all_or_nothing_on(options.directory):
+        done = change_settings(
+            options.directory, changes, check=lambda config: _check_logins(options.directory, changes, config)
+        )
     clause, reloaded, pending = reload_node(options.directory, ask)
     width = max(len(change.key) for change in done)
     lines = [f"{change.key:<{width}}  {_shown(change.old)} -> {_shown(change.new)}" for change in done]

@@ -94,7 +94,8 @@ def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None
     """Replace the files by these texts, in this order; each file is replaced whole or not at all.
 
     `backup` gets a copy of each old file. All new files are on the disk before the first is replaced. The caller must
-    have locked the directory (`changing`) before the old files were read.
+    have locked the directory (`changing`) before the old files were read. Raises `OSError`, and `ConfigError` when the
+    files are replaced, but perhaps not durably.
     """
     new_files: dict[str, Path] = {}
     try:
@@ -117,7 +118,13 @@ def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None
     finally:
         for new_file in new_files.values():
             new_file.unlink(missing_ok=True)
-    sync_directory(directory)
+    try:
+        sync_directory(directory)
+    except OSError as error:  # no caller may say that nothing was changed
+        raise ConfigError(
+            f"files in {directory} were changed, and the disk does not confirm the change ({error.strerror}): check "
+            "the disk, then see whether the change is there"
+        ) from error
 
 
 def free_path(directory: Path, name: str) -> Path:

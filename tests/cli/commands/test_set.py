@@ -1,10 +1,12 @@
 """`gf-i2p set`: logins at the router, which need a password in another file."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from gf_i2p.cli.main import main
+from gf_i2p.node.files import transaction
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
@@ -45,6 +47,33 @@ def test_a_login_without_its_password_is_refused(
 
     write_passwords(node, **{password: "correct-horse"})
     assert main(["set", str(node), change]) == 0
+
+
+def test_a_full_disk_changes_nothing(
+    node: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_nowhere(*_: object) -> None:
+        Path("/dev/full").write_text("x")
+
+    before = (node / CONFIG_FILE).read_text()
+    monkeypatch.setattr(transaction, "write_private", write_nowhere)
+    assert main(["set", str(node), "publish.mode=dry-run"]) == 1
+    assert capsys.readouterr().err.startswith(f"gf-i2p: the disk under {node} is full. Nothing was changed: free some ")
+    assert (node / CONFIG_FILE).read_text() == before
+
+
+def test_a_change_that_the_disk_does_not_confirm_is_told_as_a_change(
+    node: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Path) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(transaction, "sync_directory", fails)
+    assert main(["set", str(node), "timing.profile=auto"]) == 1
+    said = capsys.readouterr().err
+    assert f"files in {node} were changed, and the disk does not confirm the change (Read-only file system)" in said
+    assert "Nothing was changed" not in said
+    assert Config.load(node).timing.profile == "auto"
 
 
 def test_two_logins_are_added_one_after_the_other(node: Path) -> None:
