@@ -16,9 +16,10 @@ from integration.testnet.router import PROXY_PORT
 from integration.testnet.router_files import Beside, place
 from integration.testnet.router_network import RouterNetwork
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
-SECONDS = 240.0
+SECONDS = 720.0
+"""A router that has asked for an address too early may find the address only minutes later: lease sets last ten."""
 FIRST_PORT = 4180
 
 
