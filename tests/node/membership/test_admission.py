@@ -127,6 +127,7 @@ async def test_a_newcomer_takes_the_place_of_a_server_that_has_left_and_of_no_me
         assert all("server-7" not in Secrets.load(farm.path(each)).users for each in (own, other))
 
         await farm.stop(gone)
+        await becomes("a change can begin", lambda: leader.driver.core.change_obstacle is None)
         assert await removes(leader, gone)
         for server in (own, other):
             await sees(farm.nodes[server], own, other)
@@ -158,6 +159,7 @@ async def test_a_place_passes_on_by_codes_and_then_by_files(tmp_path: Path) -> N
         own = leader.driver.core.id
         gone = 3 - own
         place, path = farm.endpoints[gone], farm.path(own)
+        await becomes("a change can begin", lambda: leader.driver.core.change_obstacle is None)
         assert await removes(leader, gone)
         await sees(leader, own)
         await farm.stop(gone)
