@@ -46,7 +46,6 @@ async def test_a_page_in_the_lab(network: RouterNetwork, tmp_path: Path, name: s
     page = read_page(DOCS / name)
     place, files, programs = tmp_path / "lab", tmp_path / "files", tmp_path / "programs"
     files.mkdir()
-    programs.mkdir()
     environment = {
         **lab_environment(files, network.routers),
         "PATH": only_what_a_reader_has(page, programs),

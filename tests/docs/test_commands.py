@@ -40,7 +40,6 @@ def test_a_page_shows_what_its_commands_print(name: str, tmp_path: Path) -> None
     page = read_page(ROOT / name)
     place, programs = tmp_path / "empty", tmp_path / "programs"
     place.mkdir()
-    programs.mkdir()
     environment = {
         "PATH": only_what_a_reader_has(page, programs),
         "HOME": str(tmp_path),

@@ -284,7 +284,8 @@ def _warnings(entry: AdminEntry, before: Mapping[str, Any]) -> list[str]:
         warnings += _unknown_server(entry.server, [each["id"] for each in before["servers"]])
     drained = [each["id"] for each in before["servers"] if each["drained"] is not None]
     if entry.action == "undrain" and not warnings and entry.server not in drained:
-        warnings.append(f"server {entry.server} is not drained; the drained servers are {drained}")
+        others = f"the drained servers are {drained}" if drained else "no server is drained"
+        warnings.append(f"server {entry.server} is not drained; {others}")
     return warnings
 
 

@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> Exit:
     """
     try:
         return _run(options.directories)
-    except NoNodeDirectoryError:
+    except NoNodeDirectoryError:  # no mistake in a file: the disk may not be mounted yet, so systemd may try again
         raise
     except ConfigError as error:
         raise CommandError(str(error), code=Exit.USAGE) from error

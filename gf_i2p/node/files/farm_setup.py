@@ -246,7 +246,8 @@ def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
 def _new_beside(farm: Path, server_id: int, endpoint: Endpoint | None) -> NewServer:
     """Make a server that can run in one process with another farm's server of the same id. Raises `ConfigError`."""
     directory = farm / f"server-{server_id}"
-    if not directory.exists() and next(farm.glob(f"server-*/{CONFIG_FILE}"), None):
+    # Where no server is at all, `Config.load` says that the path of the farm is wrong.
+    if not directory.exists() and any(farm.glob(f"server-*/{CONFIG_FILE}")):
         raise ConfigError(
             f"{directory} is not here, and the new server {server_id} would need its certificate. Where each server of "
             "the first farm is on its own machine, leave --beside out, and give the new servers ports of their own"

@@ -122,7 +122,7 @@ class Admissions:
         self._done.update(each.index for each in new)
         ids, listed = _ids(known.config), _listed(known)
         everything = {each.id: each for each in admitted.load(self._directory)}
-        taken = False
+        changed = False
         for each in sorted(new, key=lambda entry: entry.index):  # of two with one endpoint, the first counts
             if each.admission.ticket.server in ids or (checked := self._checked(known, listed, each)) is None:
                 continue
@@ -131,8 +131,8 @@ class Admissions:
                 earlier = everything.pop(former, None)
                 replaces = (former, *(() if earlier is None else earlier.replaces))
                 server = server.model_copy(update={"replaces": replaces})
-            everything[server.id], listed[server.id], taken = server, server.endpoint, True
-        if not taken:
+            everything[server.id], listed[server.id], changed = server, server.endpoint, True
+        if not changed:
             return []
         try:
             admitted.save(self._directory, everything.values())

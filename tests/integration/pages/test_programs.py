@@ -14,7 +14,6 @@ pytestmark = pytest.mark.skipif(
 def reader_has(directory: Path, place: str, text: str = "") -> set[str]:
     page, programs = directory / "page.md", directory / "programs"
     page.write_text(f"# A page\n\n<!-- run: {place} -->\n\n{text}\n\n```console\n$ true\n```\n")
-    programs.mkdir()
     environment, linked = only_what_a_reader_has(read_page(page), programs).split(":")
     assert (Path(environment) / "gf-i2p").exists()
     assert linked == str(programs)
